@@ -17,14 +17,14 @@ import struct
 from pathlib import Path
 from types import SimpleNamespace
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import (
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import (
     cache_bcache,
     cache_lvm,
     cache_provider,
     cache_tier,
-    device_safety,
-    record,
 )
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 
 MIB = 1 << 20
 STATUS = "8 27/1280 128 31/272 101 17 203 19 5 36 {dirty} 2 metadata2 {mode} 2 migration_threshold 2048 {policy} 0 rw {check}"

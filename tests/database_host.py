@@ -17,8 +17,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database
 from plays import play
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.steps import shown
-from ..module_utils.linux.disk_serial import SPEC, missing, pick
+from ..module_utils.linux.disks.disk_serial import SPEC, missing, pick
 from ..plugin_utils.windows.action import WindowsAction
 from ..plugin_utils.windows.host import drive_path, plain_serial, ready_steps, refuse_disk
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json, write_json
-from ..module_utils.linux import leftovers
+from ..module_utils.linux.watch import leftovers
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.windows.action import refuse_unmarked
 

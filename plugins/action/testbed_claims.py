@@ -16,8 +16,8 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json, write_whole
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.core.shape import misfit
-from ..module_utils.linux import claims
 from ..module_utils.linux.own_folder import RUN_DIR
+from ..module_utils.linux.watch import claims
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import ledger
 

@@ -241,7 +241,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import cache_tier
+from ..module_utils.linux.backing import cache_tier
 
 
 def main() -> None:

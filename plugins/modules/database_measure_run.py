@@ -64,7 +64,7 @@ environment:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import environment
+from ..module_utils.linux.watch import environment
 from ..module_utils.run import database
 
 

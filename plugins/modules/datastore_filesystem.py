@@ -215,7 +215,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import datastore
+from ..module_utils.linux.clients import datastore
 
 
 def main() -> None:

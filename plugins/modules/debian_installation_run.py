@@ -105,7 +105,8 @@ environment:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import debian_installation, environment
+from ..module_utils.linux.loads import debian_installation
+from ..module_utils.linux.watch import environment
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ medium:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import debian_packages
+from ..module_utils.linux.loads import debian_packages
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux import block_device, device_safety
+from ..module_utils.linux.disks import block_device, device_safety
 from ..module_utils.linux.host import wait_for
 
 

@@ -97,7 +97,7 @@ steps:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import disk_serial
+from ..module_utils.linux.disks import disk_serial
 
 
 def main() -> None:

@@ -181,8 +181,8 @@ probe:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import wanted_disks
-from ..module_utils.linux.probe import probe
+from ..module_utils.linux.disks import wanted_disks
+from ..module_utils.linux.watch.probe import probe
 
 
 def main() -> None:

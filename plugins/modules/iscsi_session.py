@@ -255,7 +255,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import iscsi_sessions
+from ..module_utils.linux.clients import iscsi_sessions
 
 
 def main() -> None:

@@ -177,7 +177,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import iscsi_target, target_providers
+from ..module_utils.linux.exports import iscsi_target, target_providers
 
 
 def main() -> None:

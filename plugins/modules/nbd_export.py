@@ -118,7 +118,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.core.answer import failures_of
 from ..module_utils.core.steps import shown_words
 from ..module_utils.lab import nbd
-from ..module_utils.linux import daemon, device_safety
+from ..module_utils.linux import daemon
+from ..module_utils.linux.disks import device_safety
 
 
 def ensure(params: dict, check_mode: bool) -> dict:

@@ -167,7 +167,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import nfs_export
+from ..module_utils.linux.exports import nfs_export
 
 
 def main() -> None:

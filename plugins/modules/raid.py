@@ -214,7 +214,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import raid
+from ..module_utils.linux.backing import raid
 
 
 def main() -> None:

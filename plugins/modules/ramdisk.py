@@ -185,7 +185,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import ramdisk
+from ..module_utils.linux.backing import ramdisk
 
 
 def main() -> None:

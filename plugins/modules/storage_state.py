@@ -80,8 +80,8 @@ boot_id:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
-from ..module_utils.linux import claims
-from ..module_utils.linux.storage_state import examine
+from ..module_utils.linux.watch import claims
+from ..module_utils.linux.watch.storage_state import examine
 
 
 def main():

@@ -65,7 +65,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
-from ..module_utils.linux import claims
+from ..module_utils.linux.watch import claims
 
 
 def main():

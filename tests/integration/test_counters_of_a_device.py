@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from loop_device import attached
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import hammerdb_load
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from database_host import datastore as mounted
 from database_host import stored_by_the_role

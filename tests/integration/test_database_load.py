@@ -20,10 +20,10 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
     tproc_c_postgresql,
     transactions,
 )
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_postgresql import Postgresql
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.host import run
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads.database_postgresql import Postgresql
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from database_host import MIB, children_named, kill_when, shell
 from database_host import datastore as mounted

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import databases, tproc_c, transactions
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_mariadb import Mariadb
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.host import run
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads.database_mariadb import Mariadb
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from database_host import children_named, kill_when, stored_by_the_role
 from database_host import datastore as mounted

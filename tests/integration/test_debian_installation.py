@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import debian_installation, debian_packages
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import debian_installation, debian_packages
 from loop_device import attached, layer
 from waiting import until
 
@@ -186,7 +186,7 @@ def sleepers() -> list[int]:
 RUN = """
 import json, sys
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import debian_installation
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import debian_installation
 try:
     debian_installation.perform({**json.loads(sys.argv[1]), "action": "install"}, sys.argv[2])
 except Failure as failure:

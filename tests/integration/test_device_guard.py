@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, contents, wanted_disks
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety as guard
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device, contents, wanted_disks
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety as guard
 from loop_device import attached
 from loop_device import layer as layer_of
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
 from loop_device import attached
 
 

@@ -18,7 +18,10 @@ import pytest
 import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, daemon, mounts, ramdisk, record, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon, mounts, record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import claims
 from loop_device import attach_again
 from places import ROOT
 from unchanged import differences, refused

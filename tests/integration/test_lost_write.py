@@ -10,7 +10,7 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
 
 PAGE = 4096
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from cached_file import MIB, middle_cached
 
 

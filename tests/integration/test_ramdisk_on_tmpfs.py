@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, mounts, ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
 from places import ROOT
 from unchanged import refused
 
@@ -110,7 +112,8 @@ def test_a_disk_larger_than_the_limit_of_the_control_group_is_refused(group, tmp
         f"open({os.path.join(folder, 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
         "from conftest import ROOT\n"
         "from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure\n"
-        "from ansible_collections.storlab.testbed.plugins.module_utils.linux import ramdisk, record\n"
+        "from ansible_collections.storlab.testbed.plugins.module_utils.linux import record\n"
+        "from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk\n"
         f"ramdisk.Record = lambda testbed, area: record.Record(testbed, area, {str(tmp_path / 'run')!r})\n"
         "disks = [{'name': 'a', 'size_mib': 400, 'purpose': 'scratch'}]\n"
         "try:\n"

@@ -19,8 +19,9 @@ import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters, daemon
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise

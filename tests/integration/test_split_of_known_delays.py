@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import observer, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import split

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
 
 MIB = 1 << 20
 UUID = filesystem_uuid("tb", "ds1")

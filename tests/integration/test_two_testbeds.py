@@ -19,9 +19,11 @@ import actions
 import pytest
 import waiting
 from ansible_collections.storlab.testbed.plugins.action import storage_baseline, testbed_claims
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, ramdisk, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import tgt
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import RUN_DIR
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import examine
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import claims
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch.storage_state import examine
 from places import TESTS
 
 MIB = 1 << 20

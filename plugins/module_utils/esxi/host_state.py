@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage state of an ESXi host as linux/leftovers.py compares it, sections of lines of plain text, and which of the lines a teardown leaves for others.
+"""The storage state of an ESXi host as linux/watch/leftovers.py compares it: sections of lines; and which of the lines a teardown leaves for others.
 
 What is left for others is {section: [{line: as it is now, before: what stood there before the testbed, or None, why}]}, by the testbed's records of the host.
 """

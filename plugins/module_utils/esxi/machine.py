@@ -321,7 +321,7 @@ def stamped(vm: Any, testbed_id: str) -> bool:
 
 
 def ours(host: Any, testbed_id: str) -> dict[str, list[str]]:
-    """The lines of a host's state of what the testbed made, by the sections that tell whose things are (linux/leftovers.py)."""
+    """The lines of a host's state of what the testbed made, by the sections that tell whose things are (linux/watch/leftovers.py)."""
     machines = [vm.name for vm in host.vm if stamped(vm, testbed_id)] if testbed_id else []
     return {"virtual machines": sorted(machines)} if testbed_id else {}
 

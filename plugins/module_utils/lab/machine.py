@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.steps import shown_words
-from ..linux import device_safety
+from ..linux.disks import device_safety
 from . import nbd, qemu
 from .netns import close_connections, mac_address, wait_for_banner
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import write_whole
-from ..linux import block_device, daemon, mounts
+from ..linux import daemon, mounts
+from ..linux.disks import block_device
 
 RUN_DIR = "/run/storlab/nbd"
 QEMU_NBD = "qemu-nbd"

@@ -16,7 +16,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.times import utc
 from ..engines import fio
-from ..linux import memory_use as memory
+from ..linux.watch import memory_use as memory
 
 FILE = "beat.json"  # of the round that began last, in the run's folder on the host
 NULL_S = 0.5

@@ -22,15 +22,15 @@ from ..core.failure import Failure, bad_value
 from ..core.names import check_testbed_id
 from ..core.times import utc
 from ..engines import databases, hammerdb_load, tproc_c, transactions
-from ..linux import counters
-from ..linux import database as linux
 from ..linux.daemon import patience
-from ..linux.database import DATABASE, MOST_USERS, Cluster
-from ..linux.database_mariadb import Mariadb
-from ..linux.database_postgresql import Postgresql
 from ..linux.host import as_user, run
-from ..linux.meter import Meter
+from ..linux.loads import database as linux
+from ..linux.loads.database import DATABASE, MOST_USERS, Cluster
+from ..linux.loads.database_mariadb import Mariadb
+from ..linux.loads.database_postgresql import Postgresql
 from ..linux.record import Record
+from ..linux.watch import counters
+from ..linux.watch.meter import Meter
 
 # A database more is a line here and one in engines/databases.py.
 CLUSTERS: dict[str, type[Cluster]] = {"postgresql": Postgresql, "mariadb": Mariadb}

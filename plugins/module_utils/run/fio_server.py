@@ -27,7 +27,6 @@ from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
 from ..core.shape import NUMBER
 from ..engines import fio_distributed
-from ..linux import device_safety
 from ..linux.daemon import (
     alive,
     detach,
@@ -38,6 +37,7 @@ from ..linux.daemon import (
     read_stat,
     remove_empty,
 )
+from ..linux.disks import device_safety
 from ..linux.own_folder import base_dir, private_folder, proven, read_own_json
 
 PR_SET_PDEATHSIG = 1

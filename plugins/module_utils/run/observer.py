@@ -24,9 +24,9 @@ from ..core.files import read_json, write_json
 from ..core.layers import Layer, down
 from ..core.shape import NUMBER
 from ..core.times import unix_s
-from ..linux import counters
 from ..linux.daemon import alive, detach, end, remove_empty
 from ..linux.own_folder import base_dir, private_folder, proven
+from ..linux.watch import counters
 from ..result.derived import cpu_cost
 
 INTERVAL_S = 1.0

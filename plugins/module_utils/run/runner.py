@@ -39,12 +39,14 @@ from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
-from ..linux import block_device, counters, device_safety, environment, memory_limits
-from ..linux import memory_use as memory
+from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
+from ..linux.disks import block_device, device_safety
 from ..linux.host import read_text
-from ..linux.meter import STALE_S, Meter, Series, added
 from ..linux.own_folder import base_dir, private_folder, proven
+from ..linux.watch import counters, environment
+from ..linux.watch import memory_use as memory
+from ..linux.watch.meter import STALE_S, Meter, Series, added
 from ..result import standstill, steady_state
 from ..workload.point import Point
 from ..workload.wanted import greatest_buffers

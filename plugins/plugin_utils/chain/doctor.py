@@ -9,9 +9,9 @@ import re
 from typing import Any
 
 from ...module_utils.core.raid_levels import MODULES
-from ...module_utils.linux.cache_tier import CLASSES as CACHES
-from ...module_utils.linux.cache_tier import provider_of
-from ...module_utils.linux.target_providers import PROVIDERS
+from ...module_utils.linux.backing.cache_tier import CLASSES as CACHES
+from ...module_utils.linux.backing.cache_tier import provider_of
+from ...module_utils.linux.exports.target_providers import PROVIDERS
 from . import devices, written
 from .expand import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, shown

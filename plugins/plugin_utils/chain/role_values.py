@@ -14,7 +14,9 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer
-from ...module_utils.linux import datastore, iscsi_target, ramdisk, tgt
+from ...module_utils.linux.backing import ramdisk
+from ...module_utils.linux.clients import datastore
+from ...module_utils.linux.exports import iscsi_target, tgt
 from .expand import OVERRIDDEN, Host, Testbed, mappings
 from .shape import Problem, fit, remedy_of, shown
 

@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import make_folder, read_json, write_json
 from ...module_utils.core.names import plain_naa
-from ...module_utils.linux import contents
+from ...module_utils.linux.disks import contents
 from .devices import PROOFS
 from .expand import Testbed
 

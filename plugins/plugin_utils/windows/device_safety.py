@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from ...module_utils.core.layers import Layer
-from ...module_utils.linux.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
+from ...module_utils.linux.disks.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
 

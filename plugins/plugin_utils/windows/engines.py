@@ -310,7 +310,7 @@ ENGINES_HERE = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer())}
 
 
 def environment(host: dict[str, Any], devices: dict[str, Any], engine: str) -> dict[str, Any]:
-    """The host's fingerprint in the shape of module_utils/linux/environment.py. host: what scripts/engine_host.ps1 reads."""
+    """The host's fingerprint in the shape of module_utils/linux/watch/environment.py. host: what scripts/engine_host.ps1 reads."""
     return {
         "distribution": host["product"],
         "kernel": {"release": f"{host['version_os']} build {host['build']}"},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage state of a Windows host as module_utils/linux/storage_state.py compares it: sections of lines of plain text."""
+"""The storage state of a Windows host as module_utils/linux/watch/storage_state.py compares it: sections of lines of plain text."""
 
 from __future__ import annotations
 

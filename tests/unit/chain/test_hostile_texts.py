@@ -17,7 +17,7 @@ import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.layers import validate_layer
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import qemu
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory, texts
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OPTIONS, WORDS
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.shape import SECRET

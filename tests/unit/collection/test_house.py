@@ -169,7 +169,7 @@ def test_a_name_that_is_put_together_is_noticed():
 # A provider's file is taken by its name (target_providers.py); the schema is written by a program of the tests.
 USED_OTHERWISE = {
     *(
-        f"module_utils.linux.provider_{name}.{part}"
+        f"module_utils.linux.exports.provider_{name}.{part}"
         for name in ("lio", "tgt")
         for part in ("COMMANDS", "KERNEL_MODULES", "ensure")
     ),
@@ -223,7 +223,7 @@ DONE_ONCE = {
         "module_utils.core.steps",
         # Of what is there before and after, not of steps.
         "module_utils.lab.image",
-        "module_utils.linux.ramdisk",
+        "module_utils.linux.backing.ramdisk",
         # Of whole files.
         "action.compare",
         "action.report",
@@ -234,15 +234,15 @@ DONE_ONCE = {
         # A folder, and files that are as large as disks.
         "module_utils.lab.image",
         "module_utils.lab.disk_image",
-        "module_utils.linux.datastore",
+        "module_utils.linux.clients.datastore",
         # A file with a name that teardown knows; a file that the first writer makes; a database; a log that is begun anew.
-        "module_utils.linux.nfs_export",
+        "module_utils.linux.exports.nfs_export",
         "plugin_utils.chain.inventory",
         "plugin_utils.store.point_index",
         "module_utils.run.observer",
     },
     # tgt: a kind of iSCSI names, which begins alike.
-    knows_how_naa_names_begin: {"module_utils.core.names", "module_utils.linux.tgt"},
+    knows_how_naa_names_begin: {"module_utils.core.names", "module_utils.linux.exports.tgt"},
     # What precedes a point, on Linux and on Windows.
     says_that_a_layer_could_not_be_filled: {"module_utils.run.preparation"},
 }
@@ -342,9 +342,9 @@ def test_tests_of_what_runs_on_hosts_import_nothing_that_python_3_9_lacks():
             1
         ]
     )
-    tests = [path for name in rooms for path in sorted((places.ROOT / "tests" / "unit" / name).glob("*.py"))]
+    tests = [path for name in rooms for path in sorted((places.ROOT / "tests" / "unit" / name).rglob("*.py"))]
     modules = HOUSE.behind({module for path in tests for module in HOUSE.imports_of(path)[0]})
-    assert {"module_utils.linux.raid", "plugin_utils.store.load"} <= modules
+    assert {"module_utils.linux.backing.raid", "plugin_utils.store.load"} <= modules
     assert lacking_in_python_3_9([*tests, *(HOUSE.paths[module] for module in sorted(modules))]) == ""
 
 
@@ -362,7 +362,9 @@ def test_the_documentation_has_one_line_for_each_room():
 
 def test_the_provider_shown_to_contributors_is_the_real_one():
     shown = (places.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    real = (places.ROOT / "plugins" / "module_utils" / "linux" / "provider_tgt.py").read_text(encoding="utf-8")
+    real = (places.ROOT / "plugins" / "module_utils" / "linux" / "exports" / "provider_tgt.py").read_text(
+        encoding="utf-8"
+    )
     # Without the licence, which all files have.
     assert shown == real[real.index('"""') :]
     assert len(real.splitlines()) < 100

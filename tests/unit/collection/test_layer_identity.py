@@ -9,7 +9,7 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.modules import layer as module
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety as windows
 

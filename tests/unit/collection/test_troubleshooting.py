@@ -10,8 +10,8 @@ import functools
 import re
 
 import failure_codes
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux_database
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux_database
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database as run_database
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import host
 from places import ROOT
@@ -34,7 +34,7 @@ def obstacles() -> set:
     """First items of what is assigned to reasons[…] among the RAM disks."""
     return {
         node.value.elts[0].value
-        for node in ast.walk(ast.parse(SOURCES["plugins/module_utils/linux/ramdisk.py"]))
+        for node in ast.walk(ast.parse(SOURCES["plugins/module_utils/linux/backing/ramdisk.py"]))
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("reasons[")
     }
 
@@ -56,25 +56,25 @@ OF_PLACES = {
         "wrong_serial",
         "wrong_size",
     },
-    "plugins/module_utils/linux/open_iscsi.py: f\"wrong_{key.replace('_bytes', '')}\"": {
+    "plugins/module_utils/linux/clients/open_iscsi.py: f\"wrong_{key.replace('_bytes', '')}\"": {
         "wrong_naa",
         "wrong_serial",
         "wrong_size",
         "wrong_wwid",
     },
-    "plugins/module_utils/linux/open_iscsi.py: code": {error[0] for error in open_iscsi.LOGIN_ERRORS.values()},
-    "plugins/module_utils/linux/database.py: code": {linux_database.FULL, linux_database.DIED},
-    'plugins/module_utils/linux/database.py: f"{cluster.NAME}_missing"': {
+    "plugins/module_utils/linux/clients/open_iscsi.py: code": {error[0] for error in open_iscsi.LOGIN_ERRORS.values()},
+    "plugins/module_utils/linux/loads/database.py: code": {linux_database.FULL, linux_database.DIED},
+    'plugins/module_utils/linux/loads/database.py: f"{cluster.NAME}_missing"': {
         f"{name}_missing" for name in run_database.CLUSTERS
     },
-    "plugins/module_utils/linux/ramdisk.py: code": obstacles(),
+    "plugins/module_utils/linux/backing/ramdisk.py: code": obstacles(),
     "plugins/plugin_utils/action.py: code": unwritable(),
     "plugins/plugin_utils/windows/action.py: f\"{call['op']}_failed\"": {f"{name}_failed" for name in operations()},
     "plugins/plugin_utils/windows/device_safety.py: code": TOUCHED_NEVER,
     "plugins/plugin_utils/windows/host.py: code": TOUCHED_NEVER,
     # These say again what another failure said.
-    'plugins/module_utils/linux/device_safety.py: item["code"]': set(),
-    'plugins/module_utils/linux/device_safety.py: reasons[0]["code"]': set(),
+    'plugins/module_utils/linux/disks/device_safety.py: item["code"]': set(),
+    'plugins/module_utils/linux/disks/device_safety.py: reasons[0]["code"]': set(),
     "plugins/module_utils/engines/hammerdb_load.py: failure.code": set(),
     "plugins/module_utils/run/database.py: failure.code": set(),
     "plugins/module_utils/run/runner.py: failure.code": set(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import iscsi_names as names
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.tgt import wwid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports.tgt import wwid
 
 
 def test_serials_are_stable():

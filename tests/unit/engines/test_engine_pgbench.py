@@ -19,10 +19,13 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
     tproc_c_postgresql,
     transactions,
 )
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import database_mariadb, database_postgresql
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_mariadb import Mariadb
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_postgresql import PROGRAMS, Postgresql
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database_mariadb, database_postgresql
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads.database_mariadb import Mariadb
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads.database_postgresql import (
+    PROGRAMS,
+    Postgresql,
+)
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database as run_database
 from hypothesis import given
 from hypothesis import strategies as st

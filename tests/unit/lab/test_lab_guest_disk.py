@@ -8,7 +8,7 @@ import os
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import disk_image, nbd
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import disk_serial
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import disk_serial
 
 MIB = 1048576
 PATH = "/srv/storlab/ds1/storlab-a-guest01.img"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import machine, nbd, qemu
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.modules import nbd_export
 from plays import play
 from unchanged import refused

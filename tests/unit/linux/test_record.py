@@ -9,8 +9,9 @@ import json
 import re
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import claims
 from places import ROOT
 from unchanged import refused
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import cache_tier, nfs_export, raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_tier, raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
 
 STEP = {"op": "create", "array": "a", "cache": "a", "target": "a", "was": None, "will": "made"}
 LOOKS = {raid: ["refuse_used", "refuse_unsafe"], cache_tier: ["refuse_used", "refuse_unsafe", "refuse_small"]}

@@ -11,7 +11,9 @@ import stat
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.names import check_testbed_id
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, host, iscsi_target
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import host
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import iscsi_target
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
 from unchanged import refused
 

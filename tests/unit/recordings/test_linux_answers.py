@@ -17,22 +17,16 @@ from typing import Any, NamedTuple
 
 import places
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import (
-    cache_bcache,
-    datastore,
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_bcache, raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, nfs_mount, open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_mapper,
     device_safety,
-    environment,
-    lio,
-    mounts,
-    nfs_export,
-    nfs_mount,
-    open_iscsi,
-    probe,
-    raid,
     scsi_pages,
-    tgt,
 )
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment, probe
 
 LINUX = places.TESTS.parent / "plugins" / "module_utils" / "linux"
 
@@ -493,7 +487,7 @@ def test_guest(tmp_path, system, files, right):
 def text_readers() -> set[str]:
     """The functions of the room that read a whole text or page which the kernel or a program gave: those named so."""
     names = set()
-    for path in LINUX.glob("*.py"):
+    for path in LINUX.rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and re.match(r"parse(_|$)", node.name):
                 names.add(f"{path.stem}.{node.name}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import beat, duration, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from run_plan import plan, point

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters, device_safety
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from unchanged import refused

@@ -13,7 +13,7 @@ from itertools import islice
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import win_iscsi_target
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import iscsi_target
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import iscsi_target
 from test_windows_actions import CLIENT, NAME, bench, code
 
 CHAP = {"chap_user": "user-in", "chap_password": "first-secret-1"}

@@ -1,0 +1,733 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Caches of the kernel: a fast device before a slow one, put in and taken out beneath a device that stays. State, plan, steps.
+
+A tier is one device mapper device over its origin. Without the cache its table is the origin alone; with it, the origin through the fast device, by a provider
+(cache_provider.py: dm-cache, LVM, bcache). So what stands on it stays while the cache is put in and taken out, and what it holds is the same. It is this
+testbed's when its UUID names the testbed and the tier. The stamp at the beginning of the fast device (cache_stamp) outlives a boot and says whether the cache
+may hold what the origin lacks.
+
+Layout of the fast device: 1 MiB with the stamp, what the provider needs, blocks. Nothing but data is written to the origin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from ...core import steps as step_words
+from ...core.cache_modes import (
+    BCACHE,
+    BLOCK_KIB,
+    DM_CACHE,
+    FEWEST_BLOCKS,
+    LVM,
+    MODES,
+    PROVIDERS,
+    faults,
+    geometry,
+    migration_kib,
+    words,
+)
+from ...core.failure import Failure, bad_value
+from ...core.layers import Layer, purpose_of
+from ...core.names import check_name, check_testbed_id
+from ...core.steps import Step
+from ..disks import block_device, cache_stamp, device_mapper, device_safety, proven_disk
+from ..host import loaded_modules, run
+from ..record import Record
+from ..watch.ownership import MAPPINGS
+from .cache_bcache import Bcache
+from .cache_lvm import Lvm
+from .cache_provider import CLEANER, POLICY, DmCache, Provider, gave_up, parse_cache_table
+
+SECTOR = 512
+TIER, PART = MAPPINGS
+CLASSES: dict[str, type[Provider]] = {kind.NAME: kind for kind in (DmCache, Lvm, Bcache)}
+ALONE = words(False, None, None)
+
+DISK: dict[str, Any] = {**proven_disk.OPTIONS}
+CACHE: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "origin": {"type": "dict", "required": True, "options": {**DISK, "layer": {"type": "str"}}},
+    "fast": {"type": "dict", "required": True, "options": DISK},
+    "provider": {"type": "str", "choices": list(PROVIDERS), "default": DM_CACHE},
+    "mode": {"type": "str", "choices": sorted(MODES), "default": "writethrough"},
+    "cached": {"type": "bool", "default": True},
+    "block_kib": {"type": "int", "default": BLOCK_KIB},
+    "migration_kib": {"type": "int"},
+    "purpose": {"type": "str", "choices": ["scratch", "data"]},
+    "emulated_delay": {"type": "dict"},
+}
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "flush_timeout_s": {"type": "int", "default": 3600},
+    "layers": {"type": "dict", "default": {}},
+    "caches": {"type": "list", "elements": "dict", "default": [], "options": CACHE},
+}
+
+
+def tier_name(testbed_id: str, name: str, part: str = "") -> str:
+    """Name of a mapping. No part of it can hold a colon, so no two tiers share one."""
+    return ":".join(["storlab", testbed_id, name, *([part] if part else [])])
+
+
+def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present: bool = True) -> list[dict[str, Any]]:
+    """The caches with their purpose and the layer of their origin, which a teardown may have forgotten; raises bad_value or layer_missing."""
+    names: set[Any] = set()
+    result = []
+    for cache in caches:
+        name = check_name("cache_tier_caches name", cache["name"])
+        variable = f"cache_tier_caches {name}"
+        if name in names:
+            raise bad_value("cache_tier_caches name", name, "Give every cache another name.")
+        names.add(name)
+        for key, value, why, remedy in faults(cache):
+            raise bad_value(f"{variable} {key}", value, f"{why[:1].upper()}{why[1:]}: {remedy}.")
+        origin, fast = cache["origin"], cache["fast"]
+        named = {key: value for key, value in origin.items() if value and key != "layer"}
+        if bool(origin.get("layer")) == bool(named):
+            raise bad_value(f"{variable} origin", origin, "Say its layer, or its serial, naa, wwid or uuid.")
+        if not any(fast.values()):
+            raise bad_value(f"{variable} fast", fast, "Say which disk is meant, by its serial, naa, wwid or uuid.")
+        layer = layers.get(origin["layer"]) if origin.get("layer") else None
+        if origin.get("layer") and not layer and present:
+            raise Failure(
+                "layer_missing",
+                f"Cache {name} is on layer {origin['layer']}, which was never published on this host.",
+                "Run the role that makes that layer first, on this host.",
+                layer=origin["layer"],
+            )
+        result.append({**cache, "purpose": purpose_of(variable, cache.get("purpose"), None), "layer": layer})
+    return result
+
+
+# ---------------------------------------------------------------- reading
+
+
+def table_of(targets: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What a tier's table says: {cached, origin, size_bytes, …}, None of one that no tier has."""
+    if len(targets) != 1:
+        return None
+    target = targets[0]
+    size = {"size_bytes": target["length"] * SECTOR}
+    if target["type"] == "linear":
+        return {"cached": False, "origin": target["text"].split()[0], **size}
+    return {"cached": True, **parse_cache_table(target["text"]), **size} if target["type"] == "cache" else None
+
+
+def _of_stamp(cache: dict[str, Any]) -> dict[str, Any]:
+    """What of a description its stamp says."""
+    return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
+
+
+def digest_of(shown: dict[str, Any], layer: Layer | None) -> str:
+    """What tells an origin from others, in 32 characters: what the disk shows, or the layer and the making of what it stands on."""
+    if layer:
+        detail = layer.get("detail") or {}
+        proof = [
+            layer["name"],
+            detail.get("generation"),
+            layer["identity"].get("uuid"),
+            layer["identity"].get("serial"),
+        ]
+    else:
+        proof = [shown.get(key) for key in ("serial", "naa", "wwid", "mapped_uuid")]
+    return hashlib.sha256(repr(proof).encode()).hexdigest()[:32]
+
+
+# ---------------------------------------------------------------- planning
+
+
+def _words_of(table: dict[str, Any]) -> str:
+    return words(table["cached"], table.get("mode"), table.get("block_bytes", 0) // 1024, table.get("provider"))
+
+
+def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
+    return {"op": op, "target": f"cache {name}", "cache": name, "was": was, "will": will}
+
+
+def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
+    """Steps from what is to the wanted tiers, removals first; raises cache_differs, cache_failed or cache_origin_missing.
+
+    current: {name: {table, status, stamp, origin, fast}} of the tiers that are wanted or recorded: ``table`` what ``table_of`` says of this testbed's
+    own tier or None, ``status`` of its cache, ``stamp`` what the fast device carries of it or None, ``origin`` and ``fast`` {path, numbers, size_bytes,
+    digest} or None. Each step has op, target, was and will.
+    """
+    names = [cache["name"] for cache in wanted]
+    steps = [step for name, state in current.items() if name not in names for step in _removal(name, state)]
+    return steps + [step for cache in wanted for step in _steps(current[cache["name"]], cache)]
+
+
+def _removal(name: str, state: dict[str, Any]) -> list[Step]:
+    table, stamp = state["table"], state["stamp"]
+    if not table and not stamp:
+        return []
+    steps: list[Step] = []
+    if stamp and not table and must_flush(stamp):
+        _refuse_other_origin(name, state)
+        steps.append(_step("assemble", name, f"stamp on {state['fast']['path']}", _words_of(_stamped(stamp))))
+        table = _stamped(stamp)
+    _refuse_failed(name, state)
+    if table and table["cached"]:
+        steps.append(_step("take_out", name, _words_of(table), ALONE))
+    was = ALONE if table else f"stamp on {state['fast']['path']}"
+    return [*steps, _step("remove", name, was, None)]
+
+
+def must_flush(stamp: dict[str, Any]) -> bool:
+    """Whether only the cache may have what was written."""
+    return bool(stamp["state"] == cache_stamp.CACHED and stamp["mode"] == "writeback")
+
+
+def _stamped(stamp: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "cached": True,
+        "mode": stamp["mode"],
+        "block_bytes": stamp["block_kib"] * 1024,
+        "provider": provider_of(stamp),
+    }
+
+
+def provider_of(described: dict[str, Any]) -> str:
+    """Who puts a cache in, by its stamp or description. What says nothing is older than the others."""
+    return str(described.get("provider") or DM_CACHE)
+
+
+def failed(state: dict[str, Any]) -> bool:
+    """Whether the kernel gave a cache up."""
+    cached, status = state["table"] and state["table"]["cached"], state["status"]
+    return bool(cached and (status is None or status["needs_check"]))
+
+
+def _refuse_failed(name: str, state: dict[str, Any]) -> None:
+    """A cache that failed and wrote through is taken out; of one that wrote back nobody knows what is lost."""
+    if failed(state) and (not state["stamp"] or must_flush(state["stamp"])):
+        raise gave_up(name)
+
+
+def _refuse_other_origin(name: str, state: dict[str, Any]) -> None:
+    """The fast device has what its origin lacks, so they belong together."""
+    origin, stamp = state["origin"], state["stamp"]
+    if origin and origin["digest"] == stamp["origin"] and origin["size_bytes"] == stamp["origin_bytes"]:
+        return
+    path = state["fast"]["path"]
+    raise Failure(
+        "cache_origin_missing",
+        f"{path} may hold what the origin of cache {name} lacks, and that origin is {'another disk' if origin else 'not there'}.",
+        f"Attach it, or name it. If its contents may be lost, zero the first {cache_stamp.BYTES} bytes of {path}.",
+        cache=name,
+        path=path,
+    )
+
+
+def differences(state: dict[str, Any]) -> list[str]:
+    """What of a tier cannot be followed, in words; mode, size of the blocks and whether there is a cache can."""
+    table, origin, fast, stamp = state["table"], state["origin"], state["fast"], state["stamp"]
+    differing = []
+    if table and table["origin"] != origin["numbers"]:
+        differing.append(f"its origin is {table['origin']} instead of {origin['path']} ({origin['numbers']})")
+    if table and table["size_bytes"] != origin["size_bytes"]:
+        differing.append(f"it has {table['size_bytes']} bytes instead of {origin['size_bytes']}")
+    if table and table["cached"] and state["fast_numbers"] not in (None, fast["numbers"]):
+        differing.append(f"its fast device is {state['fast_numbers']} instead of {fast['path']} ({fast['numbers']})")
+    if table and not stamp:
+        differing.append(f"{fast['path']} does not carry its stamp")
+    return differing
+
+
+def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+    name, table, stamp = wanted["name"], state["table"], state["stamp"]
+    aim = {**_stamped(wanted), "cached": wanted["cached"]}
+    steps: list[Step] = []
+    differing = differences(state)
+    if differing:
+        raise Failure(
+            "cache_differs",
+            f"Cache {name} is not what cache_tier_caches says: {' and '.join(differing)}.",
+            "Describe it as it is, or run teardown and build.",
+            cache=name,
+            differences=differing,
+        )
+    _refuse_failed(name, state)
+    if not table:
+        begun = _stamped(stamp) if stamp and must_flush(stamp) else {"cached": False}
+        if begun["cached"]:
+            _refuse_other_origin(name, state)
+        was = f"stamp on {state['fast']['path']}" if stamp else None
+        steps.append(_step("assemble" if stamp else "create", name, was, _words_of(begun)))
+        table = begun
+    if table["cached"] and (failed(state) or not _is(table, aim)):
+        steps.append(_step("take_out", name, _words_of(table), ALONE))
+        table = {"cached": False}
+    if aim["cached"] and not table["cached"]:
+        steps.append(_step("put_in", name, ALONE, _words_of(aim)))
+    return steps
+
+
+def _is(table: dict[str, Any], aim: dict[str, Any]) -> bool:
+    """Whether a cached tier is the wanted one; one that is being emptied is none."""
+    alike = aim["cached"] and all(table[key] == aim[key] for key in ("provider", "mode", "block_bytes"))
+    return bool(alike and table.get("policy", POLICY) != CLEANER)
+
+
+# ---------------------------------------------------------------- the host's tiers
+
+
+class Caches:
+    """The tiers of one testbed on this host. read_targets: what answers for the kernel, see device_mapper.targets."""
+
+    def __init__(
+        self,
+        testbed_id: str,
+        system: device_safety.System | None = None,
+        read_targets: Callable[..., list[dict[str, Any]]] = device_mapper.targets,
+    ) -> None:
+        self.testbed_id = testbed_id
+        self.system = system or device_safety.System()
+        self.targets = read_targets
+        self.record = Record(testbed_id, "cache_tier")
+        self.providers = {name: kind(self) for name, kind in CLASSES.items()}
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        caches: dict[str, Any] = self.record.data.get("caches", {})
+        return caches
+
+    # -- reading
+
+    def mappings(self) -> dict[str, dict[str, str]]:
+        """{UUID: {device, numbers, name}} of the tiers and parts of this testbed."""
+        mine = {}
+        for block in self.system.names("/sys/block"):
+            folder = f"/sys/block/{block}"
+            mapped = self.system.read(f"{folder}/dm/uuid") or ""
+            if mapped.split(":")[:2] in ([TIER, self.testbed_id], [PART, self.testbed_id]):
+                mine[mapped] = {
+                    "device": f"/dev/{block}",
+                    "numbers": self.system.read(f"{folder}/dev") or "",
+                    "name": self.system.read(f"{folder}/dm/name") or "",
+                }
+        return mine
+
+    def tier(self, name: str) -> dict[str, Any] | None:
+        """{device, numbers, name, uuid} of the tier."""
+        return next(
+            (
+                {**mapping, "uuid": mapped}
+                for mapped, mapping in self.mappings().items()
+                if mapped.split(":")[0] == TIER and mapped.split(":")[2] == name
+            ),
+            None,
+        )
+
+    def parts(self, name: str) -> dict[str, dict[str, str]]:
+        """{part: {device, numbers, name, uuid}} of the mappings that the tier's provider has made."""
+        return {
+            mapped.split(":")[3]: {**mapping, "uuid": mapped}
+            for mapped, mapping in self.mappings().items()
+            if mapped.split(":")[0] == PART and mapped.split(":")[2] == name
+        }
+
+    def mapping_named(self, title: str) -> dict[str, str] | None:
+        """{device, numbers, name} of a mapping, whoever made it."""
+        for block in self.system.names("/sys/block"):
+            if self.system.read(f"/sys/block/{block}/dm/name") == title:
+                numbers = self.system.read(f"/sys/block/{block}/dev") or ""
+                return {"device": f"/dev/{block}", "numbers": numbers, "name": title}
+        return None
+
+    def mapping_names(self) -> list[str]:
+        """Of all mappings of the host."""
+        names = (self.system.read(f"/sys/block/{block}/dm/name") for block in self.system.names("/sys/block"))
+        return [name for name in names if name]
+
+    def block_sectors(self, path: str) -> int:
+        """What a disk reads and writes at least, in sectors of 512 bytes."""
+        folder = f"/sys/class/block/{os.path.basename(self.system.resolve(path))}"
+        return int(self.system.read(f"{folder}/queue/logical_block_size") or SECTOR) // SECTOR
+
+    def maker(self, name: str) -> Provider | None:
+        """The provider whose parts a tier has."""
+        there = self.parts(name)
+        return next((provider for provider in self.providers.values() if provider.PARTS[0] in there), None)
+
+    def _disk(self, path: str, layer: Layer | None = None) -> dict[str, Any]:
+        shown = device_safety.identity(path, self.system)
+        size = self.system.read(f"/sys/class/block/{os.path.basename(self.system.resolve(path))}/size")
+        return {
+            "path": path,
+            "numbers": shown.get("major_minor"),
+            "size_bytes": int(size or 0) * SECTOR,
+            "digest": digest_of(shown, layer),
+        }
+
+    def _stamp(self, name: str, path: str) -> dict[str, Any] | None:
+        """The stamp of this testbed's tier of that name on a device."""
+        stamp = cache_stamp.unpack(self.system.head(path, cache_stamp.BYTES))
+        ours = stamp is not None and (stamp.get("testbed_id"), stamp.get("name")) == (self.testbed_id, name)
+        return stamp if ours else None
+
+    def current(self, described: list[dict[str, Any]], wanted: bool = True) -> dict[str, Any]:
+        """What ``plan`` starts from. wanted: whether the described tiers shall be there, so that their disks must be."""
+        names = [*self.recorded, *(cache["name"] for cache in described)]
+        mapped = [uuid_of.split(":")[2] for uuid_of in self.mappings() if uuid_of.split(":")[0] == TIER]
+        return {
+            name: self._state(name, next((cache for cache in described if cache["name"] == name), None), wanted)
+            for name in dict.fromkeys([*names, *mapped])
+        }
+
+    def _state(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any]:
+        parts = self.parts(name)
+        origin, fast = self._origin(name, cache, wanted), self._fast(name, cache, wanted)
+        stamp = self._stamp(name, fast["path"]) if fast else None
+        blocks = self.targets(parts["blocks"]["numbers"], table=True) if "blocks" in parts else []
+        return {
+            **self._live(name, stamp),
+            "fast_numbers": blocks[0]["text"].split()[0] if blocks else None,
+            "origin": origin,
+            "fast": fast,
+            "stamp": stamp,
+        }
+
+    def _live(self, name: str, stamp: dict[str, Any] | None) -> dict[str, Any]:
+        """{tier, table, status} as the kernel has them."""
+        tier = self.tier(name)
+        table = table_of(self.targets(tier["numbers"], table=True)) if tier else None
+        provider = self.maker(name)
+        status = None
+        if table and provider:
+            table, status = provider.read(name, table, stamp)
+            table = {**table, "provider": provider.NAME}
+        return {"tier": tier, "table": table, "status": status}
+
+    def _origin(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any] | None:
+        layer = (cache or {}).get("layer") or self.recorded.get(name, {}).get("layer")
+        if layer:
+            return self._disk(layer["path"], layer)
+        given = [cache["origin"]] if cache else [self.recorded[name]["origin"]] if name in self.recorded else []
+        return self._named(name, given, wanted and cache is not None)
+
+    def _fast(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any] | None:
+        given = [cache["fast"]] if cache else [self.recorded[name]["fast"]] if name in self.recorded else []
+        return self._named(name, given, wanted and cache is not None)
+
+    def _named(self, name: str, given: list[dict[str, Any]], needed: bool) -> dict[str, Any] | None:
+        if needed:
+            return self._disk(proven_disk.locate(f"Cache {name}", "cache_tier_caches", given[0], self.system))
+        paths = [path for disk in given for path in proven_disk.present(disk, self.system)]
+        return self._disk(paths[0]) if len(paths) == 1 else None
+
+    # -- refusing
+
+    def refuse_used(self, steps: list[Step], current: dict[str, Any]) -> None:
+        """Raises device_mounted or device_in_use when a tier that is to go has users."""
+        for step in steps:
+            tier = current[step["cache"]]["tier"]
+            if step["op"] == "remove" and tier:
+                users = block_device.users(tier["device"], system=self.system)
+                if users:
+                    what = f"Cache {step['cache']} ({tier['device']}) cannot be removed"
+                    raise block_device.in_use(what, tier["device"], users)
+
+    def refuse_small(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+        """Raises bad_value when a fast device has too few blocks for a cache that is to be put in."""
+        aims = {cache["name"]: cache for cache in wanted}
+        for cache in [
+            aims[step["cache"]] for step in steps if step["op"] in ("create", "put_in") and step["cache"] in aims
+        ]:
+            fast, provider = current[cache["name"]]["fast"], provider_of(cache)
+            blocks = geometry(fast["size_bytes"], cache["block_kib"], provider)["blocks"]
+            if blocks < FEWEST_BLOCKS[provider]:
+                raise bad_value(
+                    f"cache_tier_caches {cache['name']} fast",
+                    fast["path"],
+                    f"It has {fast['size_bytes']} bytes, too few for {FEWEST_BLOCKS[provider]} blocks of {cache['block_kib']} KiB"
+                    f"{' with ' + provider if provider != DM_CACHE else ''}: name a larger one, or write smaller blocks.",
+                )
+
+    def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+        """The device guard for both devices of a tier that is to be made. The fast one is overwritten; what the origin holds stays, and it may hold
+        something only when it is the testbed's own: a layer that it published, or what its stamp says is the origin."""
+        for step in steps:
+            if step["op"] not in ("create", "assemble") or step["cache"] not in {cache["name"] for cache in wanted}:
+                continue
+            cache = next(cache for cache in wanted if cache["name"] == step["cache"])
+            name, state = cache["name"], current[cache["name"]]
+            variable, stamp = f"cache_tier_caches {name}", state["stamp"]
+            mine = {"signature_present"}
+            facts = device_safety.inspect(state["fast"]["path"], system=self.system)
+            device_safety.refuse_named(
+                f"fast device of cache {name}",
+                f"{variable} fast",
+                state["fast"]["path"],
+                cache["fast"],
+                "scratch",
+                facts,
+                mine if stamp else frozenset(),
+            )
+            path = state["origin"]["path"]
+            facts = device_safety.inspect(path, system=self.system)
+            if cache["layer"]:
+                all_of_them = device_safety.refusals(facts, cache["layer"], testbed_id=self.testbed_id, overwrite=False)
+                reasons = [item for item in all_of_them if item["code"] not in mine]
+                if reasons:
+                    raise device_safety.as_failure(cache["layer"], reasons)
+                continue
+            proven = stamp and stamp["origin"] == state["origin"]["digest"]
+            device_safety.refuse_named(
+                f"origin of cache {name}",
+                f"{variable} origin",
+                path,
+                cache["origin"],
+                cache["purpose"],
+                facts,
+                mine if proven else frozenset(),
+            )
+
+    # -- changing
+
+    def apply(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float) -> None:
+        """Carry out the steps. timeout_s: how long each cache may take to write what only it has."""
+        before = loaded_modules()
+        caches = {cache["name"]: cache for cache in wanted}
+        self._adopt(caches, current)
+        try:
+            for step in steps:
+                name, state = step["cache"], current[step["cache"]]
+                if step["op"] == "take_out":
+                    self._take_out(name, state, timeout_s)
+                elif step["op"] == "remove":
+                    self._remove(name, state)
+                elif step["op"] == "put_in":
+                    self._put_in(caches[name], state)
+                else:
+                    self._begin(name, caches.get(name), state)
+        finally:
+            if self.recorded:
+                self.record.note_modules(before)
+
+    def _adopt(self, caches: dict[str, Any], current: dict[str, Any]) -> None:
+        """Record what an earlier boot has left: what a teardown needs is then known without a description, too."""
+        for name, cache in caches.items():
+            if name not in self.recorded:
+                entry = {
+                    "origin": {**proven_disk.proofs(cache["origin"]), "device": current[name]["origin"]["path"]},
+                    "fast": {**proven_disk.proofs(cache["fast"]), "device": current[name]["fast"]["path"]},
+                    "layer": cache["layer"],
+                }
+                self.record.data.setdefault("caches", {})[name] = entry
+                self.record.save()
+
+    def _dmsetup(self, *words: str, what: str) -> None:
+        run(["dmsetup", *words], what=what, remedy="Look at the message and at the kernel log of the host.")
+
+    def _map(self, name: str, mapped: str, *table: str) -> None:
+        # Nobody waits for udev: its links are not used, and embedded machines have none.
+        what = f"The mapping {name} cannot be made"
+        if len(table) == 1:
+            self._dmsetup("create", name, "--uuid", mapped, "--noudevsync", "--table", table[0], what=what)
+        else:
+            # Of several targets there is no other way without an input.
+            concise = ",".join([name, mapped, "", "rw", *table])
+            self._dmsetup("create", "--noudevsync", "--concise", concise, what=what)
+
+    def make_part(self, name: str, part: str, stamp: dict[str, Any], *table: str) -> None:
+        mapped = f"{PART}:{self.testbed_id}:{name}:{part}:{stamp['uuid']}"
+        self._map(tier_name(self.testbed_id, name, part), mapped, *table)
+
+    def unmap(self, name: str) -> None:
+        # udev may look into a device that has just changed.
+        self._dmsetup("remove", "--retry", "--noudevsync", name, what=f"The mapping {name} cannot be removed")
+
+    def turn(self, name: str, table: str) -> None:
+        """Give the tier another table; I/O waits meanwhile."""
+        what = f"The table of {name} cannot be changed"
+        self._dmsetup("reload", name, "--table", table, what=what)
+        self._dmsetup("resume", "--noudevsync", name, what=what)
+
+    def write(self, path: str, content: bytes, offset: int = 0) -> None:
+        device = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(device, content, offset)
+            os.fsync(device)
+        finally:
+            os.close(device)
+
+    def zero(self, path: str, offset: int, count: int = cache_stamp.BYTES) -> None:
+        self.write(path, bytes(count), offset)
+
+    def _begin(self, name: str, cache: dict[str, Any] | None, state: dict[str, Any]) -> None:
+        """Make the tier: with the cache that an earlier boot left when only that has what was written, else the origin alone."""
+        stamp, origin, fast = state["stamp"], state["origin"], state["fast"]
+        if not stamp:
+            stamp = {"testbed_id": self.testbed_id, "name": name, "uuid": uuid.uuid4().hex, "state": cache_stamp.CLEAN}
+            stamp.update(_of_stamp(cache or {}))
+        elif not must_flush(stamp):
+            # An origin that has everything may have been written without the cache since.
+            stamp = {**stamp, "state": cache_stamp.CLEAN}
+        stamp = {**stamp, "origin": origin["digest"], "origin_bytes": origin["size_bytes"]}
+        self.write(fast["path"], cache_stamp.pack(stamp))
+        mapped, title = f"{TIER}:{self.testbed_id}:{name}:{stamp['uuid']}", tier_name(self.testbed_id, name)
+        state["stamp"] = stamp
+        provider = self.providers[provider_of(stamp)]
+        provider.load()
+        if must_flush(stamp):
+            self._map(title, mapped, provider.join(name, stamp, origin, fast, migration=0, fresh=False))
+        else:
+            self._map(title, mapped, self._plain_table(origin))
+        self._look(name, state)
+
+    def _plain_table(self, origin: dict[str, Any]) -> str:
+        return f"0 {origin['size_bytes'] // SECTOR} linear {origin['path']} 0"
+
+    def _put_in(self, cache: dict[str, Any], state: dict[str, Any]) -> None:
+        name, fast = cache["name"], state["fast"]
+        left = self.maker(name)
+        if left:
+            left.dismantle(name)
+        provider = self.providers[provider_of(cache)]
+        provider.load()
+        stamp = {**state["stamp"], **_of_stamp(cache), "state": cache_stamp.CLEAN}
+        table = provider.join(name, stamp, state["origin"], fast, migration_kib(cache), fresh=True)
+        self._mark(fast, state, {**stamp, "state": cache_stamp.CACHED})
+        self.turn(tier_name(self.testbed_id, name), table)
+        self._look(name, state)
+        _refuse_failed(name, {**state, "stamp": None})
+
+    def _mark(self, fast: dict[str, Any], state: dict[str, Any], stamp: dict[str, Any]) -> None:
+        self.write(fast["path"], cache_stamp.pack(stamp))
+        state["stamp"] = stamp
+
+    def _take_out(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+        """Write what only the cache has, prove that nothing is left, then let the origin stand alone."""
+        title, provider = tier_name(self.testbed_id, name), self.maker(name)
+        if provider and not failed(state):
+            provider.flush(name, state, timeout_s)
+        # From here on the origin has everything: the cache writes through, and it has no dirty block.
+        self._mark(state["fast"], state, {**state["stamp"], "state": cache_stamp.CLEAN})
+        self.turn(title, self._plain_table(state["origin"]))
+        if provider:
+            provider.dismantle(name)
+            provider.erase(state["fast"])
+        self._look(name, state)
+
+    def _look(self, name: str, state: dict[str, Any]) -> None:
+        """What the kernel has made of a step."""
+        live = self._live(name, state["stamp"])
+        if not live["table"]:
+            raise Failure(
+                "cache_missing",
+                f"Cache {name} is not there, although dmsetup said that it was made.",
+                "Look at the kernel log of the host.",
+                cache=name,
+            )
+        state.update(live)
+
+    def _remove(self, name: str, state: dict[str, Any]) -> None:
+        if state["tier"]:
+            self.unmap(state["tier"]["name"])
+        left = self.maker(name)
+        if left:
+            left.dismantle(name)
+        fast = state["fast"]
+        # Looked at again: what is zeroed is what this testbed wrote, and nothing else.
+        stamp = self._stamp(name, fast["path"]) if fast else None
+        if fast and stamp is not None:
+            (left or self.providers[provider_of(stamp)]).erase(fast)
+            self.zero(fast["path"], 0)
+        self.recorded.pop(name, None)
+        self.record.save()
+
+    def forget(self) -> None:
+        """The end of the area: unload the kernel modules that came with it."""
+        self.record.unload_modules()
+        self.record.remove()
+
+    # -- what to publish
+
+    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[Layer]:
+        """The tiers as layers, without their host; of one that is not there yet its path is predicted."""
+        taken = set(self.system.names("/sys/block"))
+        layers: list[Layer] = []
+        for cache in wanted:
+            state = current[cache["name"]]
+            number = next(number for number in range(1 << 16) if f"dm-{number}" not in taken)
+            device = state["tier"]["device"] if state["tier"] else f"/dev/dm-{number}"
+            taken.add(os.path.basename(device))
+            layers.append(self._layer(cache, state, device))
+        return layers
+
+    def _layer(self, cache: dict[str, Any], state: dict[str, Any], path: str) -> Layer:
+        name, tier, parent = cache["name"], state["tier"], cache["layer"]
+        identity = {"stamp": f"{self.testbed_id}/{name}", "size_bytes": state["origin"]["size_bytes"]}
+        detail = {"provider": "cache_tier", "cache_tier": self._facts(cache, state)}
+        if tier:
+            identity.update(uuid=tier["uuid"], major_minor=tier["numbers"])
+            # What it holds is what its origin holds.
+            below = ((parent or {}).get("detail") or {}).get("generation")
+            detail["generation"] = below or tier["uuid"].split(":")[3][:12]
+        delay = cache.get("emulated_delay") or ((parent or {}).get("detail") or {}).get("emulated_delay")
+        if delay:
+            detail["emulated_delay"] = delay
+        return {
+            "name": f"backing-{name}",
+            "kind": "backing",
+            "path": path,
+            "parent": parent["name"] if parent else None,
+            "purpose": cache["purpose"],
+            "size_bytes": state["origin"]["size_bytes"],
+            "identity": identity,
+            "detail": detail,
+        }
+
+    def _facts(self, cache: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+        """What figures of the tier depend on."""
+        provider = self.providers[provider_of(cache)]
+        facts: dict[str, Any] = {"cached": cache["cached"], "origin": self._shown(state["origin"]["path"])}
+        if cache["cached"]:
+            facts.update(
+                provider=provider.NAME,
+                mode=cache["mode"],
+                block_bytes=cache["block_kib"] * 1024,
+                fast=self._shown(state["fast"]["path"]),
+                **provider.facts(cache["name"]),
+            )
+            # LVM takes from the blocks what it needs for its metadata; before it has, nobody knows.
+            blocks = (state["status"] or {}).get("blocks")
+            if provider.NAME != LVM:
+                blocks = provider.places(state["fast"], cache["block_kib"])["blocks"]
+            if blocks:
+                facts["blocks"] = blocks
+            if provider.NAME != BCACHE:
+                facts.update(policy=POLICY, migration_bytes=migration_kib(cache) * 1024)
+        return facts
+
+    def _shown(self, path: str) -> dict[str, Any]:
+        shown = device_safety.identity(path, self.system)
+        return {"device": path, **{key: shown[key] for key in ("serial", "naa", "wwid", "model") if shown.get(key)}}
+
+
+# ---------------------------------------------------------------- the module
+
+
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    present = params["state"] == "present"
+    caches = Caches(check_testbed_id("cache_tier_testbed_id", params["testbed_id"]))
+    described = check_caches(params["caches"], params["layers"], present)
+    wanted = described if present else []
+    current = caches.current(described, wanted=present)
+    steps = plan(current, wanted)
+    caches.refuse_used(steps, current)
+    caches.refuse_unsafe(steps, wanted, current)
+    caches.refuse_small(steps, wanted, current)
+    if not check_mode:
+        caches.apply(steps, wanted, current, params["flush_timeout_s"])
+        if not wanted:
+            caches.forget()
+    return {**step_words.shown(steps), **({"layers": caches.layers(wanted, current)} if present else {})}

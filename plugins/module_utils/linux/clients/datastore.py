@@ -1,0 +1,797 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Datastores: file systems of the testbed on its LUNs, known by UUIDs derived from the testbed and the datastore's name, and such file systems of
+another host over NFS (nfs_mount.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import re
+import signal
+import struct
+import uuid
+from typing import Any
+
+from ...core.failure import Failure, bad_value
+from ...core.iscsi_names import filesystem_uuid
+from ...core.layers import Layer, generation
+from ...core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
+from ...core.steps import Step, diff_of
+from .. import mounts
+from ..disks import block_device, device_safety
+from ..host import load_module, loaded_modules, read_text, run, wait_for
+from ..record import Record
+from ..watch import probe
+from . import nfs_mount
+
+MIB = 1 << 20
+# Finished benchmark files, and the one that is being written.
+FILE = re.compile(re.escape(BENCHMARK_FILE).replace(r"\.dat", r"(\.\d+)?\.dat"))
+PARTIAL = f".{BENCHMARK_FILE}.new"
+MOST_FILES = 256
+# EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
+SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
+BLKFLSBUF = 0x1261
+# Where an XFS says that mkfs is at work on it; it is not mounted until then.
+XFS_IN_PROGRESS = 126
+# fs/ext4/ext4.h: s_feature_compat, s_feature_incompat and s_feature_ro_compat; the journal; what ext3 knows of the others: filetype, recover and
+# meta_bg; sparse_super, large_file and btree_dir.
+EXT_FEATURES, HAS_JOURNAL, EXT3_INCOMPATIBLE, EXT3_READ_ONLY = 0x45C, 0x4, 0x16, 0x7
+
+
+def label(testbed_id: str, name: str) -> str:
+    """The stamp in the file system's label; XFS takes 12 characters. The UUID is the proof, this is for people."""
+    return "storlab-" + filesystem_uuid(testbed_id, name)[:4]
+
+
+def parse_superblock(head: bytes) -> dict[str, Any]:
+    """{filesystem, uuid, label} in the first 2 KiB of a device: ext2, ext3, ext4 or XFS; blank: all zero; else unknown. unfinished: whether mkfs was cut off.
+
+    mkfs.xfs begins with the superblock, in which sb_inprogress is set until the end; mkfs.ext4 ends with it.
+    """
+    if head[:4] == b"XFSB":
+        return {
+            **({"unfinished": True} if head[XFS_IN_PROGRESS] else {}),
+            "filesystem": "xfs",
+            "uuid": str(uuid.UUID(bytes=head[32:48])),
+            "label": head[108:120].rstrip(b"\0").decode("ascii", "replace"),
+        }
+    if head[0x438:0x43A] == b"\x53\xef":
+        return {
+            "filesystem": _ext(head),
+            "uuid": str(uuid.UUID(bytes=head[0x468:0x478])),
+            "label": head[0x478:0x488].rstrip(b"\0").decode("ascii", "replace"),
+        }
+    return {"filesystem": "unknown" if any(head) else None, "uuid": None, "label": ""}
+
+
+def _ext(head: bytes) -> str:
+    """Which of the three a superblock is of, by its features, as blkid tells them apart."""
+    compatible, incompatible, read_only = struct.unpack_from("<III", head, EXT_FEATURES)
+    if incompatible & ~EXT3_INCOMPATIBLE or read_only & ~EXT3_READ_ONLY:
+        return "ext4"
+    return "ext3" if compatible & HAS_JOURNAL else "ext2"
+
+
+def read_superblock(device: str) -> dict[str, Any]:
+    """What the device itself holds: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
+    return parse_superblock(block_device.read_direct(device, 65536))
+
+
+def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+    """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
+    steps: list[Step] = []
+    name: Step = {"datastore": wanted["name"]}
+
+    def add(op: Any, was: Any, will: Any) -> None:
+        steps.append({"op": op, **name, "was": was, "will": will})
+
+    mounted = current["mounted"]
+    # A mounted file system writes its superblock again and again, onto the empty disk of a rebuilt target, too: its UUID alone proves nothing.
+    replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
+    cut = bool(current["superblock"].get("unfinished")) and current["superblock"]["uuid"] == wanted["uuid"]
+    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced and not cut
+    stale = mounted and (mounted["numbers"] != current["numbers"] or not ours)
+    if stale:
+        add("detach", "mounted, but its device was replaced", "not mounted")
+    if ours and current["superblock"]["filesystem"] != wanted["filesystem"]:
+        raise Failure(
+            "wrong_filesystem",
+            f"Datastore {wanted['name']} is {current['superblock']['filesystem']} instead of {wanted['filesystem']}.",
+            "Run teardown first, or keep the file system it has.",
+            datastore=wanted["name"],
+        )
+    if not ours:
+        add(
+            "make_filesystem",
+            "remains of a replaced device"
+            if replaced
+            else "begun and cut off"
+            if cut
+            else current["superblock"]["filesystem"] or "blank",
+            f"{wanted['filesystem']} {wanted['uuid']}",
+        )
+    if not mounted or stale:
+        add("mount", "not mounted", wanted["mount_point"])
+    elif current["options"] is not None and current["options"] != wanted["mount_options"]:
+        add("remount", current["options"], wanted["mount_options"])
+    kept = ours and not stale
+    if wanted["benchmark_bytes"] and (
+        not kept or (mounted and current["file_bytes"] != wanted["benchmark_bytes"]) or (not mounted and kept)
+    ):
+        add("write_benchmark_file", current["file_bytes"] if kept and mounted else None, wanted["benchmark_bytes"])
+    return steps
+
+
+def foreign_entries(names: Any) -> list[Any]:
+    """What lies on a datastore and is not the collection's own."""
+    return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
+
+
+MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
+
+
+def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
+    """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing.
+
+    In check mode an export may be missing: what its host would have published is known there alone.
+    """
+    wanted, names, points = [], set(), set()
+    for entry in params["datastores"]:
+        name = check_name("datastore_datastores name", entry["name"])
+        if name in names or entry["mount_point"] in points:
+            raise bad_value("datastore_datastores", name, "Give every datastore another name and mount point.")
+        names.add(name)
+        points.add(entry["mount_point"])
+        point = entry["mount_point"]
+        if not point.startswith("/") or os.path.normpath(point) != point or point.count("/") < 2:
+            raise bad_value(
+                f"datastore_datastores {name} mount_point",
+                entry["mount_point"],
+                "Give a clean absolute path at least two folders deep, such as /srv/storlab/ds1.",
+            )
+        if not MOUNT_OPTIONS.fullmatch(entry["mount_options"]):
+            raise bad_value(
+                f"datastore_datastores {name} mount_options",
+                entry["mount_options"],
+                "Write options of mount(8) with commas between them and no blanks, such as noatime,nodev.",
+            )
+        over_nfs = entry["filesystem"] == "nfs"
+        if over_nfs:
+            nfs_mount.check(entry)
+        elif bool(entry["layer"]) == bool(entry["device"]):
+            raise bad_value(
+                f"datastore_datastores {name}",
+                {"layer": entry["layer"], "device": entry["device"]},
+                "Give either layer or device.",
+            )
+        if entry["benchmark_file_mib"] < 0:
+            raise bad_value(
+                f"datastore_datastores {name} benchmark_file_mib",
+                entry["benchmark_file_mib"],
+                "Give 0 for none, or a size.",
+            )
+        if not 1 <= entry["benchmark_files"] <= MOST_FILES:
+            raise bad_value(
+                f"datastore_datastores {name} benchmark_files",
+                entry["benchmark_files"],
+                f"Give a number from 1 to {MOST_FILES}: as many as workers shall have a file to themselves.",
+            )
+        layer = params["layers"].get(entry["layer"]) if entry["layer"] else None
+        if entry["layer"] and not layer and not (over_nfs and check_mode):
+            raise Failure(
+                "layer_missing",
+                f"Datastore {name} is on layer {entry['layer']}, which was never published on this host.",
+                "Run the role that makes that layer first" + (", on the server." if over_nfs else ", on this host."),
+                layer=entry["layer"],
+            )
+        if layer and layer["purpose"] != "data":
+            raise bad_value(
+                f"datastore_datastores {name} layer",
+                entry["layer"],
+                "Use a layer of purpose data: raw benchmarks overwrite the others.",
+            )
+        if layer and over_nfs and (layer.get("detail") or {}).get("provider") != "nfs":
+            raise bad_value(
+                f"datastore_datastores {name} layer", entry["layer"], "Use the layer of an export over NFS."
+            )
+        wanted.append(
+            {
+                **entry,
+                "device": layer["path"] if layer else entry["device"],
+                "expected": layer,
+                "proof": {key: entry.get(key) for key in device_safety.PROOFS},
+                "generation": generation(params["layers"], layer),
+                # Over NFS it is the file system of the server.
+                "uuid": layer["identity"]["uuid"]
+                if layer and over_nfs
+                else filesystem_uuid(params["testbed_id"], name),
+                "label": label(params["testbed_id"], name),
+                "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
+            }
+        )
+    return wanted
+
+
+def _mount_point_used(wanted: dict[str, Any], mounted: dict[str, Any]) -> Failure:
+    return Failure(
+        "mount_point_used",
+        f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
+        "Use another mount_point, or unmount it.",
+        mount_point=wanted["mount_point"],
+        source=mounted["source"],
+    )
+
+
+def _impossible(wanted: dict[str, Any], why: str) -> Failure:
+    return Failure(
+        "mount_point_impossible",
+        f"The folder {wanted['mount_point']} of datastore {wanted['name']} cannot be made: {why}.",
+        "Set mount_point of that datastore to a folder on a file system that can be written to.",
+        mount_point=wanted["mount_point"],
+    )
+
+
+def _refuse_not_empty(wanted: dict[str, Any]) -> None:
+    if os.listdir(wanted["mount_point"]):
+        raise Failure(
+            "mount_point_used",
+            f"{wanted['mount_point']} of datastore {wanted['name']} is not an empty folder.",
+            "Use another mount_point.",
+            mount_point=wanted["mount_point"],
+        )
+
+
+class Datastores:
+    """The datastores of one testbed on this host."""
+
+    def __init__(self, testbed_id: str) -> None:
+        self.testbed_id = testbed_id
+        self.record = Record(testbed_id, "datastore")
+
+    @staticmethod
+    def mount_of(mount_point: str) -> dict[str, Any] | None:
+        return mounts.mounted_at(mounts.read(), mount_point)
+
+    def current(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        if wanted["filesystem"] == "nfs":
+            return self._current_over_nfs(wanted)
+        device = os.path.realpath(wanted["device"])
+        mounted, numbers = self.mount_of(wanted["mount_point"]), block_device.device_numbers(device)
+        if numbers is None:
+            raise Failure(
+                "device_missing",
+                f"{wanted['device']} of datastore {wanted['name']} is not a block device.",
+                "Build the layer below again.",
+                device=wanted["device"],
+            )
+        file_bytes = _file_bytes(wanted) if mounted else None
+        recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
+        if mounted and not recorded and mounted["numbers"] != numbers:
+            raise _mount_point_used(wanted, mounted)
+        try:
+            superblock = read_superblock(device)
+        except OSError as error:
+            raise Failure(
+                "device_unreadable",
+                f"{wanted['device']} of datastore {wanted['name']} cannot be read: {error.strerror}.",
+                "Build the layer below again.",
+                device=wanted["device"],
+            ) from error
+        return {
+            "superblock": superblock,
+            "mounted": mounted,
+            "numbers": numbers,
+            "file_bytes": file_bytes,
+            "options": recorded.get("mount_options"),
+            "generation": recorded.get("generation"),
+        }
+
+    def _current_over_nfs(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        mounted = self.mount_of(wanted["mount_point"])
+        recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
+        if mounted and not recorded:
+            raise _mount_point_used(wanted, mounted)
+        return {
+            "mounted": mounted,
+            "fsid": nfs_mount.fsid_of(mounted),
+            "options": recorded.get("mount_options"),
+            "generation": recorded.get("generation"),
+        }
+
+    def refuse_unsafe(self, wanted: dict[str, Any], steps: list[Step]) -> None:
+        """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
+        device = os.path.realpath(wanted["device"])
+        facts = device_safety.inspect(device)
+        layer: Layer = wanted["expected"]
+        tolerated = set()
+        if any(step["op"] == "detach" for step in steps):
+            tolerated |= {"device_mounted", "device_in_use", "device_busy", "device_claimed"}
+        if (facts.get("signature") or {}).get("UUID") == wanted["uuid"]:
+            # Our own signature on a device that was replaced: what was in memory of the old one.
+            tolerated.add("signature_present")
+        if not layer:
+            what = f"datastore {wanted['name']}"
+            proof = wanted["proof"]
+            device_safety.refuse_named(what, "datastore_datastores", wanted["device"], proof, "data", facts, tolerated)
+            return
+        reasons = [
+            refusal
+            for refusal in device_safety.refusals(facts, layer, testbed_id=self.testbed_id, overwrite=False)
+            if refusal["code"] not in tolerated
+        ]
+        if reasons:
+            raise device_safety.as_failure({**layer, "path": wanted["device"]}, reasons)
+
+    # -- change
+
+    def apply(self, wanted: dict[str, Any], steps: list[Step]) -> list[Any]:
+        """Apply the steps of one datastore; returns the processes that were ended."""
+        before = loaded_modules()
+        self.ended: list[Any] = []
+        operations = {
+            "make_filesystem": self._make_filesystem,
+            "mount": self._mount,
+            "remount": self._remount,
+            "detach": self._detach,
+            "write_benchmark_file": self._write_benchmark_file,
+        }
+        recorded = self.record.data.setdefault("datastores", {}).setdefault(
+            wanted["name"], {"mount_point": wanted["mount_point"], "uuid": wanted["uuid"], "folders": []}
+        )
+        self.record.save()
+        if (
+            any(step["op"] in ("make_filesystem", "mount") for step in steps)
+            and wanted["filesystem"] not in read_text("/proc/filesystems").split()
+        ):
+            load_module(wanted["filesystem"])
+        if wanted["filesystem"] == "nfs":
+            nfs_mount.refuse_silent(wanted["server"], f"datastore {wanted['name']}")
+            recorded["server"] = wanted["server"]
+        else:
+            recorded["device"] = os.path.realpath(wanted["device"])
+        try:
+            if any(step["op"] == "mount" for step in steps) and not self.mount_of(wanted["mount_point"]):
+                # First of all: a device whose file system could not be mounted stays as it is. A dead mount is not to be touched.
+                self._make_mount_point(wanted)
+            for step in steps:
+                operations[step["op"]](wanted)
+            over_nfs = wanted["filesystem"] == "nfs"
+            recorded["mount_options"] = nfs_mount.options(wanted) if over_nfs else wanted["mount_options"]
+            if over_nfs:
+                recorded["generation"] = wanted["generation"]
+        finally:
+            self.record.note_modules(before)
+        return self.ended
+
+    def _make_filesystem(self, wanted: dict[str, Any]) -> None:
+        device = os.path.realpath(wanted["device"])
+        if wanted["filesystem"] == "ext4":
+            argv = [
+                "mkfs.ext4",
+                "-q",
+                "-F",
+                "-U",
+                wanted["uuid"],
+                "-L",
+                wanted["label"],
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+                device,
+            ]
+        else:
+            # -f, because pages of a replaced file system may have reached the device on its way out; the guard has proven it blank.
+            argv = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={wanted['uuid']}", "-L", wanted["label"], device]
+        run(
+            argv,
+            timeout_s=600,
+            what=f"{wanted['filesystem']} cannot be made on {device}",
+            remedy="Look at the message; the LUN may be too small, or the package with the command missing.",
+        )
+        self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
+        self.record.save()
+
+    def refuse_mount_point(self, wanted: dict[str, Any]) -> None:
+        """Before anything is written to the device: the mount point is an empty folder, or one that can be made."""
+        folder = wanted["mount_point"]
+        if self.mount_of(folder):
+            return  # what is mounted there has been looked at already
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise _impossible(wanted, f"{folder} is not a folder")
+        if folder == wanted["mount_point"]:
+            _refuse_not_empty(wanted)
+        elif os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise _impossible(wanted, f"the file system of {folder} is mounted read-only")
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            raise _impossible(wanted, f"user {os.geteuid()} may not write to {folder}")
+
+    def _make_mount_point(self, wanted: dict[str, Any]) -> None:
+        recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
+        missing = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        recorded["folders"] += [folder for folder in missing if folder not in recorded["folders"]]
+        self.record.save()
+        try:
+            os.makedirs(wanted["mount_point"], mode=0o755, exist_ok=True)
+        except OSError as error:
+            raise _impossible(wanted, f"{error.strerror} ({error.filename})") from None
+
+    def _mount(self, wanted: dict[str, Any]) -> None:
+        self._make_mount_point(wanted)
+        _refuse_not_empty(wanted)
+        # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
+        over_nfs = wanted["filesystem"] == "nfs"
+        run(
+            [
+                "mount",
+                "-t",
+                wanted["filesystem"],
+                "-o",
+                nfs_mount.options(wanted) if over_nfs else wanted["mount_options"],
+                nfs_mount.source(wanted) if over_nfs else os.path.realpath(wanted["device"]),
+                wanted["mount_point"],
+            ],
+            what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
+        )
+
+    def _remount(self, wanted: dict[str, Any]) -> None:
+        run(
+            ["mount", "-o", f"remount,{wanted['mount_options']}", wanted["mount_point"]],
+            what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
+        )
+
+    def refuse_other(self, wanted: dict[str, Any]) -> None:
+        """What is mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
+        fsid = nfs_mount.fsid_of(self.mount_of(wanted["mount_point"]))
+        if fsid not in nfs_mount.fsids(wanted["uuid"]):
+            raise Failure(
+                "wrong_uuid",
+                f"{nfs_mount.source(wanted)} of datastore {wanted['name']} has the fsid {fsid or 'none'}, which is not the file system {wanted['uuid']}.",
+                "Build the target again.",
+                datastore=wanted["name"],
+            )
+        if wanted["benchmark_bytes"] and _file_bytes(wanted) != wanted["benchmark_bytes"]:
+            raise Failure(
+                "benchmark_file_missing",
+                f"{nfs_mount.source(wanted)} of datastore {wanted['name']} has not just {wanted['benchmark_files']} benchmark files of "
+                f"{wanted['benchmark_file_mib']} MiB.",
+                "Give benchmark_file_mib and benchmark_files here as on the server, whose role datastore makes them.",
+                datastore=wanted["name"],
+            )
+
+    def _detach(self, wanted: dict[str, Any]) -> None:
+        """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
+        point = wanted["mount_point"]
+        there = self.mount_of(point)
+        if there and there.get("filesystem", "").startswith("nfs"):
+            server = there["source"].rpartition(":/")[0].strip("[]")
+            if probe.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
+                return
+            # A server that does not answer must not be asked, and of one that was recreated nothing is left there to be written.
+            run(
+                ["umount", "--internal-only", "--force", "--lazy", point],
+                what=f"The mount on {point} cannot be detached",
+            )
+            return
+        while mount := self.mount_of(point):
+            try:
+                handle = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    fcntl.ioctl(handle, SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+                finally:
+                    os.close(handle)
+            except OSError:  # it shut itself down already, or cannot be opened any more
+                pass
+            self._end_holders(mount)
+            run(["umount", point], ok=(0, 32))
+            if self.mount_of(point) == mount:
+                run(["umount", "--lazy", point], what=f"The dead file system on {point} cannot be detached")
+        if os.path.exists(wanted["device"]):
+            handle = os.open(wanted["device"], os.O_RDONLY)
+            try:
+                fcntl.ioctl(handle, BLKFLSBUF, 0)
+            finally:
+                os.close(handle)
+
+    def _end_holders(self, mount: dict[str, Any]) -> None:
+        """End the processes that hold files of the dead file system; what they hold is gone, and they would keep its device claimed."""
+        major, minor = (int(number) for number in mount["numbers"].split(":"))
+        for sign, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            holders = _holders(os.makedev(major, minor))
+            for pid, command in holders:
+                if {"pid": pid, "command": command} not in self.ended:
+                    self.ended.append({"pid": pid, "command": command})
+                try:
+                    os.kill(pid, sign)
+                except ProcessLookupError:
+                    continue
+            if not holders or wait_for(lambda: not _holders(os.makedev(major, minor)), timeout_s=patience_s):
+                return
+
+    def _write_benchmark_file(self, wanted: dict[str, Any]) -> None:
+        """The benchmark files that are missing; those that are no longer wanted go."""
+        folder, size = wanted["mount_point"], wanted["benchmark_bytes"]
+        names = benchmark_files(wanted["benchmark_files"])
+        there = {
+            name: os.stat(os.path.join(folder, name)).st_size
+            for name in os.listdir(folder)
+            if FILE.fullmatch(name) or name == PARTIAL
+        }
+        for name in there:
+            if name not in names or there[name] != size:
+                os.unlink(os.path.join(folder, name))
+        missing = [name for name in names if there.get(name) != size]
+        space, needed = os.statvfs(folder), size * len(missing)
+        if space.f_bavail * space.f_frsize < needed:
+            what = "benchmark file needs" if len(missing) == 1 else f"{len(missing)} benchmark files need"
+            raise Failure(
+                "datastore_full",
+                f"The {what} {needed // MIB} MiB and datastore {wanted['name']} has {space.f_bavail * space.f_frsize // MIB} MiB free.",
+                "Make benchmark_file_mib smaller or the LUN bigger.",
+                datastore=wanted["name"],
+                needed_bytes=needed,
+            )
+        for number, name in enumerate(missing):
+            self._write_file(os.path.join(folder, name), os.path.join(folder, PARTIAL), size, number * size)
+
+    @staticmethod
+    def _write_file(path: str, partial: str, size: int, stamp: int) -> None:
+        """Exactly so many bytes, each written: reading blocks that were never written would measure nothing.
+
+        Written under another name and renamed when it is complete, so that a file of that name is a finished one.
+        """
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, size)
+            with mmap.mmap(-1, MIB) as buffer:
+                buffer.write(os.urandom(MIB))
+                for offset in range(0, size, MIB):
+                    # Blocks that differ, for storage that would recognise equal ones.
+                    buffer[:8] = struct.pack("<Q", stamp + offset)
+                    os.pwritev(handle, [buffer], offset)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(partial, path)
+
+    # -- away with it
+
+    def plan_absent(self, discard: bool) -> list[Step]:
+        """What removing does; raises datastore_not_empty or device_in_use."""
+        steps: list[Step] = []
+        for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
+            mount = self.mount_of(recorded["mount_point"])
+            if mount:
+                alive = self._alive(mount, recorded)
+                # What lies on another host stays there.
+                looked_at = alive and not recorded.get("server")
+                foreign = foreign_entries(os.listdir(recorded["mount_point"])) if looked_at else []
+                if foreign and not discard:
+                    raise Failure(
+                        "datastore_not_empty",
+                        f"Datastore {name} ({recorded['mount_point']}) holds {', '.join(foreign[:10])}.",
+                        "Remove these first, or set datastore_discard_contents to true.",
+                        datastore=name,
+                        found=foreign[:100],
+                    )
+                major, minor = (int(number) for number in mount["numbers"].split(":"))
+                holders = _holders(os.makedev(major, minor)) if alive else []
+                if holders:
+                    raise Failure(
+                        "device_in_use",
+                        f"Datastore {name} ({recorded['mount_point']}) is used by {', '.join(f'{command} (pid {pid})' for pid, command in holders)}.",
+                        "End these processes first.",
+                        datastore=name,
+                    )
+            steps.append(
+                {
+                    "op": "remove",
+                    "datastore": name,
+                    "was": recorded["mount_point"] if mount else "not mounted",
+                    "will": None,
+                }
+            )
+        return steps
+
+    @staticmethod
+    def _alive(mount: dict[str, Any], recorded: dict[str, Any]) -> bool:
+        if recorded.get("server"):
+            return probe.reach(recorded["server"], nfs_mount.PORT) == "open"
+        try:
+            return bool(read_superblock(mount["source"])["uuid"] == recorded["uuid"])
+        except OSError:  # the device is gone or dead
+            return False
+
+    def remove(self) -> list[Any]:
+        self.ended = []
+        for recorded in self.record.data.get("datastores", {}).values():
+            mount = self.mount_of(recorded["mount_point"])
+            if mount and self._alive(mount, recorded):
+                run(["umount", recorded["mount_point"]], what=f"{recorded['mount_point']} cannot be unmounted")
+                if not recorded.get("server"):
+                    wipe(mount["source"], recorded["uuid"])
+            elif mount:
+                self._detach({"mount_point": recorded["mount_point"], "device": mount["source"]})
+            elif os.path.exists(recorded.get("device", "")):
+                wipe(recorded["device"], recorded["uuid"])
+            for folder in recorded["folders"]:
+                if os.path.isdir(folder) and not os.listdir(folder):
+                    os.rmdir(folder)
+        self.record.unload_modules()
+        self.record.remove()
+        return self.ended
+
+
+def _file_bytes(wanted: dict[str, Any]) -> int | None:
+    """The size of every benchmark file; None when they are not just those that are wanted, or not alike."""
+    folder, names = wanted["mount_point"], benchmark_files(wanted["benchmark_files"])
+    try:
+        sizes = {
+            name: os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if FILE.fullmatch(name)
+        }
+    except OSError:  # the file system beneath it is dead
+        return None
+    return sizes[names[0]] if sorted(sizes) == sorted(names) and len(set(sizes.values())) == 1 else None
+
+
+def _holders(device: int) -> list[Any]:
+    """Processes with an open file, a working folder or a program on the file system of that device number: [(pid, command)]"""
+    holders = []
+    for pid in sorted((entry for entry in os.listdir("/proc") if entry.isdigit()), key=int):
+        folder = f"/proc/{pid}"
+        try:
+            links = [f"{folder}/fd/{handle}" for handle in os.listdir(f"{folder}/fd")] + [
+                f"{folder}/cwd",
+                f"{folder}/root",
+                f"{folder}/exe",
+            ]
+        except OSError:  # ended meanwhile
+            continue
+        if int(pid) != os.getpid() and any(_on_device(link, device) for link in links):
+            holders.append((int(pid), read_text(f"{folder}/comm", default="?")))
+    return holders
+
+
+def _on_device(link: str, device: int) -> bool:
+    try:
+        return os.stat(link).st_dev == device
+    except OSError:  # closed meanwhile, or a kernel thread without a program
+        return False
+
+
+def wipe(device: str, fs_uuid: str) -> None:
+    """Overwrite our file system's signatures; nothing happens when the device holds anything else."""
+    if read_superblock(device)["uuid"] == fs_uuid:
+        run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
+
+
+def layers_of(wanted: list[Any]) -> list[Layer]:
+    """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
+    no path, because what lies on it (the disk of a guest) is reached through it."""
+    files = {
+        entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
+        for entry in wanted
+    }
+    return [
+        {
+            "name": f"datastore-{entry['name']}",
+            "kind": "datastore",
+            "parent": entry["layer"],
+            **(
+                {"path": files[entry["name"]][0], "purpose": "scratch", "size_bytes": entry["benchmark_bytes"]}
+                if entry["benchmark_bytes"]
+                else {"path": None, "purpose": "data", "size_bytes": None}
+            ),
+            "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
+            "detail": {
+                "filesystem": entry["filesystem"],
+                **(
+                    {"provider": "nfs", "mount_options": nfs_mount.options(entry), "server": entry["server"]}
+                    if entry["filesystem"] == "nfs"
+                    else {
+                        "provider": "filesystem",
+                        "mount_options": entry["mount_options"],
+                        "device": entry["device"],
+                    }
+                ),
+                **(
+                    {"files": files[entry["name"]]} if entry["benchmark_bytes"] and entry["benchmark_files"] > 1 else {}
+                ),
+            },
+        }
+        for entry in wanted
+    ]
+
+
+# ---- the module
+
+# What a datastore looks like whose device does not exist yet (check mode on a fresh host).
+UNBORN = {
+    "superblock": {"filesystem": None, "uuid": None, "label": ""},
+    "mounted": None,
+    "numbers": None,
+    "file_bytes": None,
+    "options": None,
+    "generation": None,
+    "fsid": None,
+}
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "layers": {"type": "dict", "default": {}},
+    "discard_contents": {"type": "bool", "default": False},
+    "datastores": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "layer": {"type": "str"},
+            "device": {"type": "path"},
+            **{key: {"type": "str"} for key in device_safety.PROOFS},
+            "filesystem": {"type": "str", "choices": ["ext4", "xfs", "nfs"], "default": "ext4"},
+            "server": {"type": "str"},
+            "export": {"type": "str"},
+            "nfs_version": {"type": "str", "choices": ["3", "4.2"], "default": "4.2"},
+            "mount_point": {"type": "path", "required": True},
+            "mount_options": {"type": "str", "default": "noatime"},
+            "benchmark_file_mib": {"type": "int", "default": 0},
+            "benchmark_files": {"type": "int", "default": 1},
+        },
+    },
+}
+
+
+def _umounted(point: str) -> bool:
+    """Without the helper of mount(8), which would ask the daemons of version 3 on the server: they may be gone already."""
+    return run(["umount", "--internal-only", point], ok=(0, 1, 16, 32)).returncode == 0
+
+
+def _plan_of(entry: dict[str, Any]) -> Any:
+    return nfs_mount.plan if entry["filesystem"] == "nfs" else plan
+
+
+def _is_there(entry: dict[str, Any]) -> bool:
+    """Whether there is anything to look at. A layer that a check of a first build did not make has no path, or the one that it will probably get."""
+    if entry["filesystem"] == "nfs":
+        return bool(entry["expected"])
+    return bool(entry["device"] and (not entry["expected"] or os.path.exists(entry["device"])))
+
+
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
+    if params["state"] == "absent":
+        steps = stores.plan_absent(params["discard_contents"])
+        changed = bool(steps or stores.record.data)
+        if changed and not check_mode:
+            ended = stores.remove()
+    else:
+        wanted = resolve(params, check_mode)
+        plans = []
+        for entry in wanted:
+            unborn = check_mode and not _is_there(entry)
+            steps = _plan_of(entry)(UNBORN if unborn else stores.current(entry), entry)
+            if not unborn and any(step["op"] == "make_filesystem" for step in steps):
+                stores.refuse_unsafe(entry, steps)
+            if any(step["op"] == "mount" for step in steps):
+                stores.refuse_mount_point(entry)
+            plans.append((entry, steps))
+        for entry, steps in plans if not check_mode else []:
+            if steps:
+                ended += stores.apply(entry, steps)
+            if entry["filesystem"] == "nfs":
+                # Also what was mounted before: an attempt that was refused leaves it mounted, and the next one must not take it.
+                nfs_mount.refuse_silent(entry["server"], f"datastore {entry['name']}")
+                stores.refuse_other(entry)
+        steps = [step for _entry, its_steps in plans for step in its_steps]
+        changed, layers = bool(steps), {"layers": layers_of(wanted)}
+    diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
+    return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}

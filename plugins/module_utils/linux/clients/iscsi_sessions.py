@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All iSCSI sessions of one testbed on a Linux host: what the module iscsi_session takes and does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.failure import Failure, bad_value
+from ...core.iscsi_names import check_chap, check_known_iqn, portal_address, spelled
+from ...core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, paths_of, unwanted
+from ...core.names import check_testbed_id
+from ...core.steps import Step, diff_of
+from ..host import read_text
+from .open_iscsi import OpenIscsi, plan
+
+TUNING = {
+    "queue_depth": 32,
+    "replacement_timeout_s": 120,
+    "login_timeout_s": 15,
+    "noop_interval_s": 5,
+    "noop_timeout_s": 5,
+}
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "initiator_name": {"type": "str"},
+    "layers": {"type": "dict", "default": {}},
+    **{key: {"type": "int", "default": value} for key, value in TUNING.items()},
+    "targets": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "iqn": {"type": "str", "required": True},
+            "portal": {"type": "dict", "required": True, "options": PORTAL_SPEC},
+            "other_portals": {"type": "list", "elements": "dict", "default": [], "options": PORTAL_SPEC},
+            "luns": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    **LUN_SPEC,
+                    "layer_kind": {"type": "str", "choices": ["initiator", "target"], "default": "initiator"},
+                },
+            },
+            **CHAP_SPEC,
+        },
+    },
+}
+
+
+def check(params: dict[str, Any]) -> list[Any]:
+    """The targets with what is expected of their LUNs; raises bad_value."""
+    check_known_iqn("iscsi_initiator_name", params["initiator_name"])
+    for key in ("queue_depth", "login_timeout_s"):
+        if params[key] < 1:
+            raise bad_value(f"iscsi_initiator_{key}", params[key], "Give at least 1.")
+    targets = []
+    for target in params["targets"]:
+        check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        # Whether CHAP is needed is for the target to say.
+        check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
+        portals = [
+            {**portal, "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", portal["address"])}
+            for portal in (target["portal"], *target["other_portals"])
+        ]
+        targets.append(
+            {
+                **target,
+                "portal": portals[0],
+                "other_portals": portals[1:],
+                "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]],
+            }
+        )
+    return targets
+
+
+def ensure_target(iscsi: OpenIscsi, target: dict[str, Any], steps: list[Step], warnings: list[Any]) -> dict[str, Any]:
+    """Apply one target's steps and return its disks; a failed login is undone."""
+    path = iscsi.record_file(target)
+    before, busy = read_text(path) if path else None, iscsi.current(target)["busy"]
+    try:
+        iscsi.apply(steps, target)
+        if iscsi.offline(target):
+            iscsi.apply([{"op": "relogin"}], target)
+        disks = iscsi.disks(target)
+    except Failure:
+        if any(step["op"] in ("create_record", "login", "relogin", "recover") for step in steps):
+            iscsi.undo(target, before)
+        raise
+    if busy and any(step["op"] == "update_record" for step in steps):
+        warnings.append(
+            f"The session to {target['iqn']} is in use: what changed in its record takes effect at its next login."
+        )
+    return disks
+
+
+def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dict[str, Any]:
+    iscsi = OpenIscsi(
+        check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
+    )
+    targets = check(params) if params["state"] == "present" else []
+    known = [each["iqn"] for each in iscsi.records()] if targets else []
+    targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
+    paths = [path for target in targets for path in paths_of(target)]
+    extra = unwanted(iscsi.records(), paths)
+    steps: list[Step] = [
+        {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra
+    ]
+    if params["state"] == "absent":
+        changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
+        if check_mode:
+            iscsi.refuse_used(extra)
+        elif changed:
+            iscsi.remove_all()
+        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
+    name = iscsi.iface_name()
+    if name != params["initiator_name"]:
+        # A session keeps the name it logged in with.
+        extra = iscsi.records()
+        steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
+    plans = [
+        plan(
+            iscsi.current(path)
+            if name == params["initiator_name"]
+            else {"record": None, "session": None, "luns": {}, "multipath": False, "busy": [], "in_force": None},
+            path,
+            {key: params[key] for key in TUNING},
+        )
+        for path in paths
+    ]
+    disks: dict[tuple[str, int], Any] = {}
+    if not iscsi.daemon_runs():
+        steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
+    iscsi.refuse_used(extra)
+    if not check_mode:
+        iscsi.remove(extra)
+        try:
+            if any(plans) or steps:
+                iscsi.prepare(params["initiator_name"])
+            seen: dict[tuple[str, Any], list[Any]] = {}
+            for path, its_steps in zip(paths, plans):
+                for lun, disk in ensure_target(iscsi, path, its_steps, warnings).items():
+                    seen.setdefault((path["iqn"], lun), []).append({**disk, "portal": path["portal"]})
+            for target in targets:
+                target["iqn"] = spelled(target["iqn"], [path["iqn"] for path in paths])
+                for lun in target["luns"]:
+                    key = (target["iqn"], lun["lun"])
+                    disks[key] = iscsi.join(target, lun, seen[key], steps, warnings)
+        except Failure:
+            if not iscsi.records():
+                # The first login failed: nothing of this testbed is left then.
+                iscsi.remove_all()
+            raise
+    elif name == params["initiator_name"]:
+        disks = iscsi.seen(paths)
+    steps += [step for its_steps in plans for step in its_steps]
+    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}

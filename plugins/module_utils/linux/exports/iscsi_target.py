@@ -1,0 +1,306 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the target providers share: the description of targets, its checks, the guard before an export, the layers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ...core.failure import Failure, bad_value
+from ...core.iscsi_names import (
+    INITIATOR_KEYS,
+    check_chap,
+    check_iqn,
+    check_known_iqn,
+    initiator_key,
+    iqn_key,
+    portal_address,
+    portal_text,
+    same_iqn,
+)
+from ...core.layers import Layer, generation, purpose_of
+from ...core.luns import CHAP_SPEC, PORTAL_SPEC
+from ...core.names import check_name
+from ..disks import block_device, device_safety
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "layers": {"type": "dict", "default": {}},
+    "allow_no_chap": {"type": "bool", "default": False},
+    "allow_any_address": {"type": "bool", "default": False},
+    "uses": {"type": "dict", "default": {}},
+    "targets": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "portals": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": PORTAL_SPEC,
+            },
+            "luns": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "lun": {"type": "int", "required": True},
+                    "name": {"type": "str", "required": True},
+                    "layer": {"type": "str"},
+                    "device": {"type": "path"},
+                    **{key: {"type": "str"} for key in device_safety.PROOFS},
+                    "purpose": {"type": "str", "choices": ["scratch", "data"]},
+                },
+            },
+            "initiators": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
+                    "luns": {"type": "list", "elements": "int"},
+                    **CHAP_SPEC,
+                },
+            },
+        },
+    },
+}
+
+
+def check_targets(
+    wanted: list[Any], layers: dict[str, Layer], allow_no_chap: bool = False, allow_any_address: bool = False
+) -> list[Any]:
+    """The targets with addresses normalised and the device of every LUN found; raises bad_value or layer_missing."""
+    targets, names, portals_of = [], set(), {}
+    for target in wanted:
+        variable = f"iscsi_target_targets {target['name']}"
+        check_iqn("iscsi_target_targets name", target["name"])
+        for key in ("portals", "initiators"):
+            if not target[key]:
+                raise bad_value(f"{variable} {key}", [], f"Give at least one of {key}.")
+        portals = [
+            {
+                "address": portal_address(f"{variable} portal", portal["address"], allow_any_address),
+                "port": portal["port"],
+            }
+            for portal in target["portals"]
+        ]
+        _unique(f"{variable} portals", [portal_text(**portal) for portal in portals])
+        _unique(f"{variable} luns", [lun["lun"] for lun in target["luns"]])
+        for initiator in target["initiators"]:
+            key = initiator_key(f"{variable} initiators", initiator)
+            if key != "iqn":
+                raise bad_value(
+                    f"{variable} initiator {key}",
+                    initiator[key],
+                    "Give its iqn: this target distinguishes initiators only by name.",
+                )
+        _unique(f"{variable} initiators", [iqn_key(initiator["iqn"]) for initiator in target["initiators"]])
+        for initiator in target["initiators"]:
+            check_known_iqn(f"{variable} initiator", initiator["iqn"])
+            check_chap(f"{variable} initiator {initiator['iqn']}", initiator, allow_no_chap)
+            unknown = sorted(set(initiator["luns"] or []) - {lun["lun"] for lun in target["luns"]})
+            if unknown:
+                raise bad_value(f"{variable} initiator {initiator['iqn']} luns", unknown, "Name LUNs of this target.")
+        if len({bool(initiator["chap_user"]) for initiator in target["initiators"]}) > 1:
+            # Authentication is a switch of the whole target: half of it would be none for the others.
+            raise bad_value(
+                f"{variable} initiators",
+                "some with and some without chap_user",
+                "Give CHAP to all initiators of a target, or to none.",
+            )
+        luns = []
+        for lun in target["luns"]:
+            check_name(f"{variable} lun name", lun["name"])
+            if lun["name"] in names:
+                raise bad_value(f"{variable} lun name", lun["name"], "Give every LUN of the testbed another name.")
+            names.add(lun["name"])
+            luns.append({**lun, **_resolved(variable, lun, layers)})
+        portals_of[target["name"]] = portals
+        targets.append({**target, "portals": portals, "luns": luns})
+    _unique("iscsi_target_targets name", [target["name"] for target in targets])
+    return targets
+
+
+def _unique(variable: str, values: list[Any]) -> None:
+    double = sorted({value for value in values if values.count(value) > 1}, key=str)
+    if double:
+        raise bad_value(variable, double[0], "Listed twice; list it once.")
+
+
+def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> dict[str, Any]:
+    """{device, parent, expected, generation, purpose}: what the LUN stands on."""
+    if bool(lun["layer"]) == bool(lun["device"]):
+        raise bad_value(
+            f"{variable} lun {lun['name']}",
+            {"layer": lun["layer"], "device": lun["device"]},
+            "Give either layer or device.",
+        )
+    if lun["device"]:
+        purpose = purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], None)
+        return {"device": lun["device"], "parent": None, "expected": None, "generation": None, "purpose": purpose}
+    layer = layers.get(lun["layer"])
+    if not layer:
+        raise Failure(
+            "layer_missing",
+            f"LUN {lun['name']} is on layer {lun['layer']}, which was never published on this host.",
+            "Run the role that makes that layer first, on this host.",
+            layer=lun["layer"],
+        )
+    return {
+        "device": layer["path"],
+        "parent": lun["layer"],
+        "expected": layer,
+        "generation": generation(layers, layer),
+        "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], layer),
+    }
+
+
+def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
+    """The device guard before a LUN is exported. What the testbed itself published may carry its own signature."""
+    facts = device_safety.inspect(os.path.realpath(lun["device"]))
+    layer: Layer = lun["expected"]
+    if not layer:
+        variable = f"iscsi_target_targets {target}"
+        device_safety.refuse_named(f"LUN {lun['name']}", variable, lun["device"], lun, lun["purpose"], facts)
+        return
+    tolerated = {"signature_present"}
+    if layer["identity"].get("whole_device"):
+        tolerated.add("device_partitioned")
+    reasons = [
+        refusal
+        for refusal in device_safety.refusals(facts, layer, testbed_id=testbed_id, overwrite=False)
+        if refusal["code"] not in tolerated
+    ]
+    if reasons:
+        raise device_safety.as_failure({**layer, "path": lun["device"]}, reasons)
+
+
+def withdrawn(
+    lost: list[Any], targets: list[Any], layers: dict[str, Layer], cut: list[Any] | tuple[Any, ...] = ()
+) -> list[Any]:
+    """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, credentials, variable, layer, host, path}.
+
+    lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in; cut: that they would lose when their connection breaks,
+    because the CHAP names or secrets with which they logged in are replaced (credentials). The layer, its host and path are of the
+    initiator that published the LUN under the same initiator name; all three are None when none has.
+    """
+    luns = []
+    for entry in [*lost, *({**entry, "credentials": True} for entry in cut if entry not in lost)]:
+        layer: Any = next(
+            (
+                layer
+                for layer in layers.values()
+                if layer["path"]
+                and same_iqn(layer["identity"].get("target_iqn"), entry["target"])
+                and layer["identity"].get("lun") == entry["lun"]
+                and same_iqn((layer.get("detail") or {}).get("initiator_iqn"), entry["initiator"])
+            ),
+            {},
+        )
+        place = {"layer": layer.get("name"), "host": layer.get("host"), "path": layer.get("path")}
+        key = f"{entry['target']} {entry['initiator']} {entry['lun']}"
+        luns.append({"key": key, "credentials": False, **entry, "variable": _variable_of(entry, targets), **place})
+    return luns
+
+
+def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
+    """The variable that no longer gives the LUN to the initiator, or gives it for other secrets."""
+    name = f"iscsi_target_targets {lost['target']}"
+    if lost.get("credentials"):
+        return (
+            f"{name} initiator {lost['initiator']} chap_user, chap_password, mutual_chap_user and mutual_chap_password"
+        )
+    target = next((target for target in targets if target["name"] == lost["target"]), None)
+    if target is None:
+        return "iscsi_target_targets"
+    if lost["lun"] not in [lun["lun"] for lun in target["luns"]]:
+        return f"{name} luns"
+    initiator = next((entry for entry in target["initiators"] if same_iqn(entry["iqn"], lost["initiator"])), None)
+    if initiator is None:
+        return f"{name} initiators"
+    if initiator.get("luns") is not None and lost["lun"] not in initiator["luns"]:
+        return f"{name} initiator {lost['initiator']} luns"
+    return name
+
+
+def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
+    """Raises target_in_use unless every LUN that a logged-in initiator would lose is proven to be unused there.
+
+    luns: from ``withdrawn``. uses: {key: users}, what the initiators themselves say; no users: nothing uses the disk.
+    """
+    kept = [{**lun, "users": uses.get(lun["key"])} for lun in luns if uses.get(lun["key"]) != []]
+    if not kept:
+        return
+    first = kept[0]
+    where = (
+        f" of host {first['host']} ({first['path']})"
+        if first["host"]
+        else f" at {first['address'] or 'an unknown address'}"
+    )
+    reason = f"it is {', '.join(first['users'])} there" if first["users"] else "that is logged in, and may use it"
+    what = f"LUN {first['lun']} of {first['target']} cannot be taken from the initiator {first['initiator']}{where}: {reason}."
+    remedy = f"Keep it in {first['variable']}"
+    if first["credentials"]:
+        what = (
+            f"The CHAP names and secrets for LUN {first['lun']} of {first['target']} cannot change while the initiator {first['initiator']}{where} "
+            f"is logged in with the former ones: {reason}, and the session could not log in again once its connection breaks."
+        )
+        remedy = f"Set the former values again in {first['variable']} (testbed.chap, testbed.chap_password, testbed.mutual_chap_password)"
+    raise Failure(
+        "target_in_use",
+        what,
+        f"{remedy}, or end what uses it there and log that initiator out first, as teardown does; "
+        "the session of a machine that died ends by itself within a minute.",
+        target=first["target"],
+        initiators=sorted({lun["initiator"] for lun in kept}),
+        withdrawn=kept,
+    )
+
+
+def layers_of(
+    targets: list[Any],
+    published: dict[str, Layer],
+    identity: Any,
+    provider: str,
+    page_cache: bool = False,
+    facts: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
+) -> list[Layer]:
+    """The LUNs as layers, without their host. A path from an earlier loopback login to the same LUN stays.
+
+    page_cache: whether the target serves from the page cache of its host, or bypasses it. facts: more for the detail of a target's LUN.
+    """
+    layers: list[Layer] = []
+    for target in targets:
+        for lun in target["luns"]:
+            name, known = f"target-{lun['name']}", identity(target, lun)
+            before = published.get(name) or {}
+            same = all((before.get("identity") or {}).get(key) == value for key, value in known.items())
+            size = block_device.size_bytes(lun["device"]) if lun["device"] else None
+            detail = {
+                "provider": provider,
+                "page_cache": "used" if page_cache else "bypassed",
+                "portals": [portal_text(**portal) for portal in target["portals"]],
+                **(facts(target, lun) if facts else {}),
+            }
+            if lun.get("generation"):
+                detail["generation"] = lun.get("generation")
+            layers.append(
+                {
+                    "name": name,
+                    "kind": "target",
+                    "path": before.get("path") if same else None,
+                    "parent": lun["parent"],
+                    "purpose": lun["purpose"],
+                    "size_bytes": size if size is not None else (lun["expected"] or {}).get("size_bytes"),
+                    "identity": before["identity"] if same and before.get("path") else known,
+                    "detail": {**before.get("detail", {}), **detail} if same else detail,
+                }
+            )
+    return layers

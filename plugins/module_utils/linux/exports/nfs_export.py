@@ -1,0 +1,586 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NFS exports of the kernel's server (nfsd): what is there, the plan, its steps.
+
+What is exported is the mount point of a datastore of this host, so that what clients see is proven to be the testbed's file system: its UUID is the
+``fsid`` of the export, and clients find it in /proc/fs/nfsfs/volumes. The exports lie in a file of the testbed's own below /etc/exports.d, and are
+announced and withdrawn one by one: ``exportfs -r`` would drop what others announced by hand.
+
+A server that runs is used as it is. One that does not is started, and stopped by the last testbed that uses it.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+from ...core.failure import Failure, bad_value
+from ...core.layers import Layer
+from ...core.names import check_name, check_testbed_id
+from ...core.steps import Step, shown
+from .. import mounts
+from ..clients import datastore, nfs_mount
+from ..daemon import end_process, patience, read_cmdline, start_ticks
+from ..host import load_module, loaded_modules, modules_that_need, read_text, run, wait_for, write_text
+from ..record import Record
+
+EXPORTS_DIR = "/etc/exports.d"
+ETAB = "/var/lib/nfs/etab"
+NFSD = "/proc/fs/nfsd"
+VERSIONS = ("3", "4.2")
+# Clients of an earlier start have no locks to claim back: what they mounted was a RAM disk that is gone.
+GRACE_S = 10
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "layers": {"type": "dict", "default": {}},
+    "addresses": {"type": "list", "elements": "str", "default": []},
+    "versions": {"type": "list", "elements": "str", "choices": list(VERSIONS), "default": ["4.2"]},
+    "threads": {"type": "int", "default": 8},
+    "exports": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "layer": {"type": "str", "required": True},
+            "clients": {"type": "list", "elements": "str", "required": True},
+            "sync": {"type": "bool", "default": True},
+            "read_only": {"type": "bool", "default": False},
+        },
+    },
+}
+
+
+# ---------------------------------------------------------------- what is wanted
+
+
+def check_client(name: str, client: str) -> str:
+    """The address or network as the kernel's table writes it; raises bad_value for what would be open to all, and for names."""
+    remedy = (
+        "Name the addresses of the clients, or a network of theirs such as 10.0.5.0/24: an export is never open to all."
+    )
+    try:
+        network = ipaddress.ip_network(client, strict=True)
+    except ValueError:
+        raise bad_value(f"nfs_export_exports {name} clients", client, remedy) from None
+    if network.prefixlen == 0:
+        raise bad_value(f"nfs_export_exports {name} clients", client, remedy)
+    whole = network.prefixlen == network.max_prefixlen
+    return str(network.network_address if whole else network)
+
+
+def options(entry: dict[str, Any]) -> str:
+    """Options of exports(5). Benchmark files belong to root, hence no_root_squash; hence, too, no client that is not named."""
+    return ",".join(
+        [
+            "ro" if entry["read_only"] else "rw",
+            "sync" if entry["sync"] else "async",
+            "no_subtree_check",
+            "no_root_squash",
+            "sec=sys",
+            f"fsid={entry['uuid']}",
+        ]
+    )
+
+
+def resolve(params: dict[str, Any]) -> list[Any]:
+    """The exports with path, UUID of the file system and options; raises bad_value or layer_missing."""
+    wanted: list[Any] = []
+    for entry in params["exports"]:
+        name = check_name("nfs_export_exports name", entry["name"])
+        if any(name == other["name"] for other in wanted):
+            raise bad_value("nfs_export_exports name", name, "Give every export another name.")
+        layer = params["layers"].get(entry["layer"])
+        if not layer:
+            raise Failure(
+                "layer_missing",
+                f"Export {name} is on layer {entry['layer']}, which was never published on this host.",
+                "Run the role datastore first, on this host.",
+                layer=entry["layer"],
+            )
+        path, uuid = (layer["identity"].get(key) for key in ("mount_point", "uuid"))
+        if layer["kind"] != "datastore" or not path or not uuid or (layer.get("detail") or {}).get("server"):
+            raise bad_value(
+                f"nfs_export_exports {name} layer", entry["layer"], "Use the layer of a file system on this host."
+            )
+        if not nfs_mount.EXPORT.fullmatch(path):
+            raise bad_value(
+                f"nfs_export_exports {name} layer",
+                entry["layer"],
+                f"Mount it at a path of letters, digits, dots, dashes and underscores instead of {path}.",
+            )
+        if any(path == other["path"] for other in wanted):
+            raise bad_value(
+                f"nfs_export_exports {name} layer", entry["layer"], "Export it once, to all the clients that have it."
+            )
+        if not entry["clients"]:
+            raise bad_value(
+                f"nfs_export_exports {name} clients", [], "Name the addresses of the clients, or a network of theirs."
+            )
+        clients = list(dict.fromkeys(check_client(name, client) for client in entry["clients"]))
+        wanted.append({**entry, "clients": clients, "path": path, "uuid": uuid, "parent": layer["name"]})
+    for entry in wanted:
+        entry["options"] = options(entry)
+    return wanted
+
+
+def check_server(params: dict[str, Any]) -> dict[str, Any]:
+    """{versions, addresses, threads} as they are given to a server that is started; raises bad_value."""
+    addresses = []
+    for address in params["addresses"]:
+        try:
+            addresses.append(str(ipaddress.ip_address(address)))
+        except ValueError:
+            raise bad_value("nfs_export_addresses", address, "Name addresses of the target.") from None
+        if ipaddress.ip_address(address).is_unspecified:
+            raise bad_value(
+                "nfs_export_addresses", address, "Name addresses of the target: it never listens on all of them."
+            )
+    if not addresses:
+        raise bad_value(
+            "nfs_export_addresses", [], "Name the target's addresses in the storage network; testbed_address says them."
+        )
+    if not params["versions"]:
+        raise bad_value("nfs_export_versions", [], f"Name one of {', '.join(VERSIONS)} at least.")
+    if not 1 <= params["threads"] <= 1024:
+        raise bad_value("nfs_export_threads", params["threads"], "Give a number from 1 to 1024.")
+    return {"versions": sorted(set(params["versions"])), "addresses": addresses, "threads": params["threads"]}
+
+
+def table(testbed_id: str, wanted: list[Any]) -> str:
+    """The testbed's file of exports."""
+    lines = [f"# Made by storlab.testbed for the testbed {testbed_id}, whose teardown removes it."]
+    for entry in wanted:
+        lines.append(" ".join([entry["path"], *(f"{client}({entry['options']})" for client in entry["clients"])]))
+    return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def parse_etab(text: str) -> dict[tuple[str, str], set[str]]:
+    """{(path, client): options} of what is announced (/var/lib/nfs/etab)."""
+    announced = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\S+)\s+(\S+?)\((.*)\)", line.strip())
+        if match:
+            announced[mounts.unescape(match[1]), match[2].strip("[]")] = set(match[3].split(","))
+    return announced
+
+
+def parse_versions(text: str) -> set[str]:
+    """Versions that a server speaks, of /proc/fs/nfsd/versions such as '-2 +3 +4 +4.1 +4.2'."""
+    return {word[1:] for word in text.split() if word.startswith("+")}
+
+
+def parse_states(text: str) -> set[str]:
+    """Device numbers 'major:minor' of the file systems that a client has files open on (/proc/fs/nfsd/clients/<n>/states)."""
+    numbers = re.findall(r'superblock: "([0-9a-f]+):([0-9a-f]+):', text)
+    return {f"{int(major, 16)}:{int(minor, 16)}" for major, minor in numbers}
+
+
+def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | None, text: str | None) -> list[Step]:
+    """Steps for all exports.
+
+    current: {threads, versions, started: as recorded or None, file, etab, ours: {(path, client)}, others: {(path, client)} that came since the server
+    was started and that no testbed claims}.
+    """
+    steps: list[Step] = []
+
+    def add(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
+        steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
+
+    described = {(entry["path"], client): entry for entry in wanted for client in entry["clients"]}
+    foreign = sorted(path for path, client in current["etab"] if (path, client) not in current["ours"])
+    for entry in wanted:
+        if entry["path"] in foreign:
+            raise Failure(
+                "export_foreign",
+                f"{entry['path']} of export {entry['name']} is already exported, and not by this testbed.",
+                "Withdraw that export first (exportfs -v shows it), or mount the datastore elsewhere.",
+                path=entry["path"],
+            )
+    started, runs = current["started"], current["threads"] > 0
+    if server and runs and not started:
+        missing = [version for version in server["versions"] if version not in current["versions"]]
+        if missing:
+            raise Failure(
+                "nfs_version_off",
+                f"The NFS server of this host runs without version {' and '.join(missing)}, which nfs_export_versions asks for.",
+                "Turn it on in /etc/nfs.conf and start the server again, or ask for another version.",
+                versions=sorted(current["versions"]),
+            )
+    changed = bool(server and started and runs and started != server)
+    stops = bool(started and (changed or not server))
+    left = bool(stops and not server and current["others"])
+    if stops and current["others"] and not left:
+        shared = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
+        raise Failure(
+            "nfs_server_shared",
+            f"The NFS server that this testbed started would be restarted, but {shared} is exported through it by someone else.",
+            "Withdraw that export first (exportfs -u), or leave the server as it is.",
+            exports=[{"path": path, "client": client} for path, client in sorted(current["others"])],
+        )
+    for path, client in sorted(current["ours"] - set(described)):
+        if (path, client) in current["etab"]:
+            add(
+                "withdraw",
+                f"{path} to {client}",
+                ",".join(sorted(current["etab"][path, client])),
+                None,
+                key=(path, client),
+            )
+    if current["file"] != text:
+        add("write_file" if text else "remove_file", "file of exports", current["file"], text)
+    if left:
+        # Those who export by it would lose it; from now on it is theirs.
+        users = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
+        add("leave_server", "NFS server", _server_text(started), f"kept for {users}")
+    elif stops:
+        add("stop_server", "NFS server", _server_text(started), None)
+    if server and (changed or not runs):
+        add("start_server", "NFS server", None, _server_text(server))
+    for key, entry in described.items():
+        there = current["etab"].get(key)
+        if there is None or not set(entry["options"].split(",")) <= there:
+            was = ",".join(sorted(there)) if there is not None else None
+            add("export", f"{key[0]} to {key[1]}", was, entry["options"], key=key, options=entry["options"])
+    return steps
+
+
+def _server_text(server: dict[str, Any]) -> str:
+    versions, addresses = ", ".join(server["versions"]), ", ".join(server["addresses"])
+    return f"version {versions} on {addresses}, {server['threads']} threads"
+
+
+def argument(path: str, client: str) -> str:
+    """What exportfs(8) calls an export."""
+    return f"[{client}]:{path}" if ":" in client else f"{client}:{path}"
+
+
+def server_argv(server: dict[str, Any]) -> list[str]:
+    off = [word for version in VERSIONS if version not in server["versions"] for word in ("-N", version.split(".")[0])]
+    hosts = [word for address in server["addresses"] for word in ("-H", address)]
+    return ["rpc.nfsd", "-G", str(GRACE_S), *off, *hosts, str(server["threads"])]
+
+
+def mountd_argv(server: dict[str, Any]) -> list[str]:
+    """Version 4 alone is served without a port of its own, and needs no rpcbind."""
+    return ["rpc.mountd", *([] if "3" in server["versions"] else ["-N", "2", "-N", "3"])]
+
+
+class Exports:
+    """The exports of one testbed on this host."""
+
+    def __init__(self, testbed_id: str) -> None:
+        self.testbed_id = testbed_id
+        self.record = Record(testbed_id, "nfs_export")
+        self.file = os.path.join(EXPORTS_DIR, f"storlab-{testbed_id}.exports")
+
+    @property
+    def ours(self) -> set[tuple[str, str]]:
+        return {(path, client) for path, clients in self.record.data.get("exports", {}).items() for client in clients}
+
+    def current(self) -> dict[str, Any]:
+        etab = parse_etab(read_text(ETAB, default=""))
+        return {
+            "threads": int(read_text(f"{NFSD}/threads", default="0") or 0),
+            "versions": parse_versions(read_text(f"{NFSD}/versions", default="")),
+            "started": self.record.data.get("server"),
+            "file": read_file(self.file),
+            "etab": etab,
+            "ours": self.ours,
+            "others": self._others(etab),
+        }
+
+    def _others(self, etab: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """What is announced that no testbed claims, without what was when the server was started: nobody relied on that."""
+        before = self.record.data.get("announced_before")
+        if before is None or self.record.has_heirs():
+            return set()
+        return {key for key in set(etab) - self.ours if argument(*key) not in before}
+
+    # -- refuse
+
+    @staticmethod
+    def refuse_unproven(wanted: list[Any]) -> None:
+        """What is exported must be the file system that the layer says, mounted where it says."""
+        for entry in wanted:
+            mount = mounts.mounted_at(mounts.read(), entry["path"])
+            shows = (
+                datastore.read_superblock(mount["source"])["uuid"]
+                if mount and mount["source"].startswith("/")
+                else None
+            )
+            if shows != entry["uuid"]:
+                raise Failure(
+                    "export_unproven",
+                    f"{entry['path']} of export {entry['name']} "
+                    + (
+                        f"holds the file system {shows or 'of ' + mount['source']}, the layer"
+                        if mount
+                        else "is no mount point, the layer"
+                    )
+                    + f" {entry['layer']} is {entry['uuid']}.",
+                    "Build the datastore again.",
+                    path=entry["path"],
+                )
+
+    def refuse_used(self, steps: list[Step], patience_s: float = 5) -> None:
+        """Raises export_in_use when a client has files open on what would be withdrawn."""
+        withdrawn = {step["key"] for step in steps if step["op"] == "withdraw"}
+
+        def users() -> list[tuple[str, str]]:
+            table_of_mounts, open_files = mounts.read(), []
+            for path, client in sorted(withdrawn):
+                mount = mounts.mounted_at(table_of_mounts, path)
+                if mount and mount["numbers"] in open_on(client):
+                    open_files.append((path, client))
+            return open_files
+
+        wait_for(lambda: not users(), patience_s, interval_s=0.5)
+        open_files = users()
+        if open_files:
+            raise Failure(
+                "export_in_use",
+                f"{' and '.join(f'{client} has files open on {path}' for path, client in open_files)}.",
+                "Unmount it on the client first; of a client that died the server forgets the files within 90 s.",
+                exports=[{"path": path, "client": client} for path, client in open_files],
+            )
+
+    # -- change
+
+    def apply(self, steps: list[Step], wanted: list[Any], server: dict[str, Any] | None) -> None:
+        operations = {
+            "withdraw": self._withdraw,
+            "write_file": self._write_file,
+            "remove_file": lambda _step: self.remove_file(),
+            "stop_server": lambda _step: self._stop(),
+            "leave_server": lambda _step: self._leave(),
+            "start_server": lambda _step: self._start(server or {}),
+            "export": self._export,
+        }
+        self._take_started()
+        claimed = self.record.data.setdefault("exports", {})
+        for entry in wanted:
+            claimed[entry["path"]] = sorted({*claimed.get(entry["path"], []), *entry["clients"]})
+        self.record.save()
+        for step in steps:
+            operations[step["op"]](step)
+        self.record.data["exports"] = {entry["path"]: entry["clients"] for entry in wanted}
+        self.record.save()
+
+    def _export(self, step: Step) -> None:
+        run(
+            ["exportfs", "-o", step["options"], argument(*step["key"])],
+            what=f"{step['target']} cannot be exported",
+            remedy="Look at the message; the root file system of the host must be one that NFS can export.",
+        )
+
+    @staticmethod
+    def _withdraw(step: Step) -> None:
+        run(["exportfs", "-u", argument(*step["key"])], what=f"The export of {step['target']} cannot be withdrawn")
+        # The kernel's memory of it would keep the file system mounted.
+        run(["exportfs", "-f"], what="The kernel's table of exports cannot be flushed")
+
+    def _write_file(self, step: Step) -> None:
+        if not os.path.isdir(EXPORTS_DIR):
+            self.record.data["folder"] = EXPORTS_DIR
+            self.record.save()
+            os.mkdir(EXPORTS_DIR, mode=0o755)
+        # Not by write_whole: under a name of this testbed's own, by which its teardown removes what a kill leaves in the host's folder.
+        with open(f"{self.file}.new", "w", encoding="utf-8") as stream:
+            stream.write(step["will"])
+        os.replace(f"{self.file}.new", self.file)
+
+    def remove_file(self) -> None:
+        for path in (self.file, f"{self.file}.new"):
+            if os.path.exists(path):
+                os.unlink(path)
+        folder = self.record.data.get("folder")
+        if folder and os.path.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)
+
+    def _start(self, server: dict[str, Any]) -> None:
+        before = loaded_modules()
+        self.record.data["server"] = server
+        announced = set(parse_etab(read_text(ETAB, default="")))
+        self.record.data["announced_before"] = sorted(argument(*key) for key in announced - self.ours)
+        self.record.save()
+        try:
+            load_module("nfsd", provides=NFSD)
+            if not os.path.exists(f"{NFSD}/threads"):
+                self.record.data["mounted"] = True
+                self.record.save()
+                run(["mount", "-t", "nfsd", "nfsd", NFSD], what=f"{NFSD} cannot be mounted")
+            if "3" in server["versions"]:
+                self._daemon(
+                    "rpcbind", ["rpcbind", *[word for address in server["addresses"] for word in ("-h", address)]]
+                )
+            self._daemon("rpc.mountd", mountd_argv(server))
+            run(
+                server_argv(server),
+                what="The NFS server cannot be started",
+                remedy=f"Look at the message, at the kernel log of the host, and at what listens on port 2049 of {', '.join(server['addresses'])}.",
+            )
+            if os.path.exists(f"{NFSD}/v4_end_grace") and "4.2" in server["versions"]:
+                # Nobody has to wait for clients that cannot exist.
+                write_text(f"{NFSD}/v4_end_grace", "Y\n")
+        finally:
+            self.record.note_modules(before)
+
+    def _daemon(self, name: str, argv: list[str]) -> None:
+        """Start a daemon that goes to the background by itself, unless one of its name runs; ours is on record with its pid."""
+        if pids_of(name):
+            return
+        # On record before it runs: which process it becomes is known only when it does.
+        self.record.data.setdefault("starting", {})[name] = {"argv": argv, "ticks": ticks_now()}
+        self.record.save()
+        run(argv, what=f"{name} cannot be started")
+        pids = wait_for(lambda: pids_of(name), timeout_s=10)
+        if not pids:
+            raise Failure(
+                "daemon_not_started",
+                f"{name} did not stay when it was started.",
+                "Look at the system log of the host.",
+                command=name,
+            )
+        self._own(name, pids)
+
+    def _own(self, name: str, pids: list[int]) -> None:
+        daemons = self.record.data.setdefault("daemons", {})
+        if pids:
+            daemons[name] = [{"pid": pid, "start_ticks": start_ticks(pid)} for pid in pids]
+        self.record.data["starting"].pop(name)
+        if not self.record.data["starting"]:
+            del self.record.data["starting"]
+        self.record.save()
+
+    def _take_started(self) -> None:
+        """Own the daemons that a killed run had started: those with its very command line, and not older than its intention."""
+        for name, begun in dict(self.record.data.get("starting", {})).items():
+            same = [pid for pid in pids_of(name) if read_cmdline(pid) == begun["argv"]]
+            self._own(name, [pid for pid in same if int(start_ticks(pid) or 0) >= begun["ticks"]])
+
+    def _stop(self) -> None:
+        """Stop what was started; what other testbeds still use becomes theirs to stop."""
+        kept = {
+            key: self.record.data[key]
+            for key in ("server", "daemons", "mounted", "announced_before")
+            if self.record.data.get(key)
+        }
+        if self.record.has_heirs():
+            self.record.bequeath(**kept)
+        else:
+            # Where none runs any more it fails. Without threads it may still listen.
+            if self.current()["threads"] or read_text(f"{NFSD}/portlist", default="").strip():
+                run(["rpc.nfsd", "0"], what="The NFS server cannot be stopped")
+            for processes in kept.get("daemons", {}).values():
+                for process in processes:
+                    self._end(process)
+            if kept.get("mounted") and os.path.exists(f"{NFSD}/threads"):
+                run(["umount", NFSD], what=f"{NFSD} cannot be unmounted")
+        for key in kept:
+            del self.record.data[key]
+        self.record.save()
+
+    def _leave(self) -> None:
+        """Take the server for somebody else's: it runs on, with what it was mounted and loaded for."""
+        for key in ("server", "daemons", "mounted", "announced_before", "modules"):
+            self.record.data.pop(key, None)
+        self.record.save()
+
+    @staticmethod
+    def _end(process: dict[str, Any]) -> None:
+        pid, ticks = process["pid"], process["start_ticks"]
+        if not end_process(lambda: pid if start_ticks(pid) == ticks else None, patience(10)):
+            raise Failure(
+                "daemon_hung", f"Process {pid} cannot be ended.", "Look at the kernel log of the host.", pid=pid
+            )
+
+    def forget(self) -> None:
+        # When a client asks, the kernel loads more by itself, such as rpcsec_gss_krb5. It needs what came with the server, so it came later, and
+        # what came with the server cannot go before it. What is in use stays.
+        ours = set(self.record.data.get("modules", []))
+        self.record.data["modules"] = sorted(ours | modules_that_need(ours))
+        self.record.unload_modules()
+        self.record.remove()
+
+
+def read_file(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
+
+
+def ticks_now() -> int:
+    """The time since the host's start in the unit of ``start_ticks``."""
+    return int(float(read_text("/proc/uptime").split()[0]) * os.sysconf("SC_CLK_TCK"))
+
+
+def pids_of(name: str) -> list[int]:
+    """Processes of a program's name."""
+    numbers = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    # The kernel keeps 15 characters of a name.
+    return [pid for pid in numbers if read_text(f"/proc/{pid}/comm", default="") == name[:15] and start_ticks(pid)]
+
+
+def open_on(client: str) -> set[str]:
+    """File systems that the clients of an address or network have files open on, by version 4; version 3 does not say."""
+    network, systems = ipaddress.ip_network(client), set()
+    for folder in glob.glob(f"{NFSD}/clients/*"):
+        info = read_text(f"{folder}/info", default="")
+        match = re.search(r'^address: "\[?([0-9a-fA-F.:]+?)\]?:\d+"', info, re.M)
+        courtesy = re.search(r"^status: courtesy", info, re.M)
+        if match and not courtesy and ipaddress.ip_address(match[1]) in network:
+            systems |= parse_states(read_text(f"{folder}/states", default=""))
+    return systems
+
+
+def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Layer]:
+    """The exports as layers, without their host; nobody can measure one where it is made."""
+    return [
+        {
+            "name": f"target-{entry['name']}",
+            "kind": "target",
+            "path": None,
+            "parent": entry["parent"],
+            "purpose": "data",
+            "size_bytes": None,
+            "identity": {"uuid": entry["uuid"], "export": entry["path"]},
+            "detail": {
+                "provider": "nfs",
+                "versions": server["versions"],
+                "sync": entry["sync"],
+                "read_only": entry["read_only"],
+            },
+        }
+        for entry in wanted
+    ]
+
+
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    exports = Exports(check_testbed_id("nfs_export_testbed_id", params["testbed_id"]))
+    present = params["state"] == "present"
+    wanted = resolve(params) if present else []
+    server = check_server(params) if wanted else None
+    current = exports.current()
+    steps = plan(current, wanted, server, table(exports.testbed_id, wanted) if wanted else None)
+    if wanted and not (check_mode and not all(os.path.ismount(entry["path"]) for entry in wanted)):
+        exports.refuse_unproven(wanted)
+    exports.refuse_used(steps)
+    if not check_mode:
+        if wanted or steps:
+            exports.apply(steps, wanted, server)
+        if not wanted:
+            exports.forget()
+    return {**shown(steps), **({"layers": layers_of(wanted, server) if server else []} if present else {})}

@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can make iSCSI targets on a Linux host: one file each, and one line here.
+
+A provider has OPTIONS, an argument specification of what it alone is told; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
+KERNEL_MODULES, which the host must have; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for and returns
+``{changed, steps, diff, layers}``. params are those of iscsi_target.SPEC and OPTIONS.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ...core.failure import bad_value
+from . import provider_lio, provider_tgt
+
+PROVIDERS: dict[str, ModuleType] = {
+    "lio": provider_lio,
+    "tgt": provider_tgt,
+}
+
+
+def options_of(provider: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options of the provider alone, with their defaults; raises bad_value for one that it does not have."""
+    options = PROVIDERS[provider].OPTIONS
+    for name in sorted(set(given) - set(options)):
+        raise bad_value(
+            f"iscsi_target_{provider}_{name}", given[name], f"The provider {provider} has no such option; leave it out."
+        )
+    return {name: given.get(name, option.get("default")) for name, option in options.items()}
+
+
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module iscsi_target does."""
+    options = options_of(params["provider"], params["options"])
+    result: dict[str, Any] = PROVIDERS[params["provider"]].ensure({**params, **options}, check_mode)
+    return result

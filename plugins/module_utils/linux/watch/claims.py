@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a testbed claims on this host, for the controller to keep a second time: a teardown then finds its way where the records are lost.
+
+    {boot_id, areas: {area: {record, witnesses: {path: instance}, sha256: of the record's file}}}
+
+A record (record.py) is the only thing that makes an object the testbed's. One that comes back from the controller is older than what is there, so it claims
+nothing that cannot be told from what came after it under the same name. Most areas compare on their own: the UUID of a file system, the serial of a
+backstore, the command line and the start of a process. A RAM disk and a LIO target are known by their names only, so a witness tells which one was meant.
+"""
+
+from __future__ import annotations
+
+import copy
+import glob
+import hashlib
+import os
+from typing import Any
+
+from ...core.failure import Failure
+from ...core.names import check_name
+from ..disks import block_device
+from ..exports.lio import CONFIGFS
+from ..host import read_text
+from ..own_folder import RUN_DIR
+from ..record import Record
+from . import ownership
+
+# Salted hashes and digests of secrets. A teardown needs none of them, so the controller keeps none.
+SECRETS = ("accounts", "chap", "logins")
+# Kinds of names (ownership.py) of what outlives a restart of the host.
+LASTING = ("arrays", "files")
+
+
+def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, Any]:
+    """The claims of the testbed on this host as its records are now."""
+    folder, areas = os.path.join(run_dir, testbed_id), {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
+        area = os.path.basename(path)[: -len(".json")]
+        data = _read(testbed_id, area, run_dir)
+        if data:
+            record = {key: value for key, value in data.items() if key not in (*SECRETS, "boot_id")}
+            named = _named(area, record, configfs)
+            witnesses = {place: _instance(place) for place in named.values()}
+            with open(path, "rb") as handle:
+                sha256 = hashlib.sha256(handle.read()).hexdigest()
+            areas[area] = {"record": record, "witnesses": witnesses, "sha256": sha256}
+    return {"boot_id": boot_id(), "areas": areas}
+
+
+def restore(
+    testbed_id: str,
+    claims: dict[str, Any],
+    check_mode: bool = False,
+    run_dir: str = RUN_DIR,
+    configfs: str = CONFIGFS,
+) -> dict[str, Any]:
+    """{restored: [area], doubtful: {area: [name]}}: records that are lost or damaged are written again, without what no witness speaks for.
+
+    A record that is there stays as it is. After a restart there is nothing to restore: what outlives one has a mark of its own.
+    """
+    restored: list[str] = []
+    doubtful: dict[str, list[str]] = {}
+    for area, claim in sorted(claims["areas"].items()) if claims["boot_id"] == boot_id() else []:
+        check_name("area of a claim", area)
+        if _read(testbed_id, area, run_dir):
+            continue
+        data, lost = vouched(area, claim, configfs)
+        if lost:
+            doubtful[area] = lost
+        restored.append(area)
+        if not check_mode:
+            damaged = os.path.join(run_dir, testbed_id, f"{area}.json")
+            if os.path.lexists(damaged):
+                os.unlink(damaged)
+            record = Record(testbed_id, area, run_dir)
+            record.data = data
+            record.save()
+    return {"restored": restored, "doubtful": doubtful}
+
+
+def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the claims name, to be looked for once their records are gone: {kind: [name], areas: [area], witnesses: {path: instance}, boot_id}.
+
+    before: what was known earlier. Of an earlier start of the host only what outlives one is kept.
+    """
+    known = before or {}
+    same = known.get("boot_id") == claims["boot_id"]
+    names = ownership.names_of({area: claim["record"] for area, claim in claims["areas"].items()})
+    result: dict[str, Any] = {
+        kind: sorted({*recorded, *(known.get(kind, ()) if same or kind in LASTING else ())})
+        for kind, recorded in names.items()
+    }
+    result["areas"] = sorted({*claims["areas"], *known.get("areas", ())})
+    result["witnesses"] = {
+        **(known.get("witnesses", {}) if same else {}),
+        **{path: seen for claim in claims["areas"].values() for path, seen in claim["witnesses"].items()},
+    }
+    result["boot_id"] = claims["boot_id"]
+    return result
+
+
+def still(names: dict[str, Any]) -> dict[str, Any]:
+    """Of these names (``made``) what they still may mean on this host: no device that came later under the number of one, nothing of an earlier start."""
+    if not names:
+        return {}
+    if names.get("boot_id") != boot_id():
+        return {kind: names.get(kind, []) for kind in LASTING}
+    others = {
+        os.path.basename(path)
+        for path, seen in names.get("witnesses", {}).items()
+        if os.path.exists(path) and _instance(path) != seen
+    }
+    return {**names, **{kind: sorted(set(names.get(kind, ())) - others) for kind in ("devices", "targets")}}
+
+
+def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple[dict[str, Any], list[str]]:
+    """(record without what is not the very thing that was claimed, names of these). What is not there any more cannot be taken for another."""
+    record = copy.deepcopy(claim["record"])
+    lost = []
+    for name, place in sorted(_named(area, record, configfs).items()):
+        witness = claim["witnesses"].get(place)
+        if os.path.exists(place) and (witness is None or _instance(place) != witness):
+            lost.append(name)
+    if area == "ramdisk":
+        record["disks"] = {name: disk for name, disk in record.get("disks", {}).items() if name not in lost}
+        record["order"] = [name for name in record.get("order", []) if name not in lost]
+    elif area == "lio_target":
+        record["targets"] = [name for name in record.get("targets", []) if name not in lost]
+    return record, lost
+
+
+def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
+    """{name: path} of what nothing but its name tells from others of this boot."""
+    if area == "ramdisk":
+        return {name: disk["path"] for name, disk in record.get("disks", {}).items() if disk["path"]}
+    if area == "lio_target":
+        return {name: os.path.join(configfs, "target/iscsi", name) for name in record.get("targets", [])}
+    return {}
+
+
+def boot_id() -> str:
+    """What identifies this start of the host."""
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _instance(path: str) -> str | None:
+    try:
+        return block_device.instance(path)
+    except OSError:  # not there
+        return None
+
+
+def _read(testbed_id: str, area: str, run_dir: str) -> dict[str, Any]:
+    try:
+        data: dict[str, Any] = Record(testbed_id, area, run_dir).data
+    except Failure:
+        return {}  # damaged, which is as good as lost
+    return data

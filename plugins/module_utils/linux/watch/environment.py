@@ -1,0 +1,230 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fingerprint of a host: what a figure measured on it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from typing import Any
+
+from .. import mounts
+from ..disks.device_safety import System, inspect
+
+# What the firmware of virtual machines has for a vendor or a product.
+GUEST_MAKERS = (
+    "QEMU",
+    "KVM",
+    "Virtual Machine",
+    "VMware",
+    "VirtualBox",
+    "Xen",
+    "Bochs",
+    "OpenStack",
+    "Google Compute Engine",
+)
+QUEUE = (
+    "scheduler",
+    "nr_requests",
+    "max_sectors_kb",
+    "rotational",
+    "write_cache",
+    "nomerges",
+    "rq_affinity",
+    "wbt_lat_usec",
+    "io_poll",
+    "read_ahead_kb",
+    "logical_block_size",
+    "physical_block_size",
+)
+DEVICE = (
+    "type",
+    "resolved",
+    "size_bytes",
+    "major_minor",
+    "serial",
+    "naa",
+    "wwid",
+    "model",
+    "mount_point",
+    "filesystem",
+    "uuid",
+    "source",
+)
+# What initiator and target agreed on when they logged in, and what it costs an I/O: names of scsi_transport_iscsi's attributes.
+ISCSI_SESSION = (
+    "initial_r2t",
+    "immediate_data",
+    "first_burst_len",
+    "max_burst_len",
+    "max_outstanding_r2t",
+    "data_pdu_in_order",
+    "data_seq_in_order",
+    "erl",
+)
+ISCSI_CONNECTION = ("header_digest", "data_digest", "max_recv_dlength", "max_xmit_dlength")
+
+
+def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, Any]:
+    """Kernel, processor, memory, engine and the devices of the layers; what the host does not tell is absent."""
+    system = system or System()
+    return _known(
+        {
+            "kernel": {
+                "release": platform.release(),
+                "version": platform.version(),
+                "command_line": system.read("/proc/cmdline"),
+                "machine": platform.machine(),
+            },
+            "distribution": _distribution(system),
+            "cpu": _cpu(system),
+            "memory_bytes": _memory(system),
+            "virtualisation": _virtualisation(system),
+            "load_1min": float((system.read("/proc/loadavg") or "0").split()[0]),
+            "clocksource": system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            "python": platform.python_version(),
+            "engine": _engine(system, engine_path) if engine_path else None,
+            "network": network(system),
+            "devices": {layer["name"]: device(layer["path"], system) for layer in layers if layer["path"]},
+        }
+    )
+
+
+def device(path: str, system: System | None = None) -> dict[str, Any]:
+    """Identity, queue settings and mount of what a path names."""
+    system = system or System()
+    facts = inspect(path, system=system)
+    fingerprint_of = {"path": path, **{key: facts.get(key) for key in DEVICE}}
+    if facts["type"] == "block":
+        whole = f"/sys/block/{os.path.basename(facts['whole_device'])}"
+        fingerprint_of["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
+        fingerprint_of["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
+        fingerprint_of["iscsi"] = _iscsi(whole, system)
+    if facts.get("mount_point"):
+        mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
+        fingerprint_of["mount_options"] = mount["options"] if mount else None
+    return _known(fingerprint_of)
+
+
+def network(system: System) -> dict[str, Any]:
+    """{interface: {mtu, speed_mbit_s, driver}} of those with hardware, be it virtual, and of bonds; not of what programs make and name anew."""
+    interfaces = {}
+    for name in system.names("/sys/class/net"):
+        folder = f"/sys/class/net/{name}"
+        driver = system.read_link(f"{folder}/device/driver")
+        bond = bool(system.names(f"{folder}/bonding"))
+        if not driver and not bond:
+            continue
+        speed = system.read(f"{folder}/speed")
+        interfaces[name] = {
+            "mtu": system.read(f"{folder}/mtu"),
+            # -1 is what a driver says that does not know.
+            "speed_mbit_s": speed if speed and speed.isdigit() else None,
+            "driver": os.path.basename(driver) if driver else "bonding",
+        }
+    return interfaces
+
+
+def _iscsi(whole: str, system: System) -> dict[str, Any]:
+    """What was negotiated for the session through which a disk is reached; empty where it is no disk of iSCSI."""
+    session = re.search(r"/session(\d+)/", system.resolve(whole))
+    if not session:
+        return {}
+    places = (
+        (f"/sys/class/iscsi_session/session{session[1]}", ISCSI_SESSION),
+        (f"/sys/class/iscsi_connection/connection{session[1]}:0", ISCSI_CONNECTION),
+    )
+    return {key: system.read(f"{place}/{key}") for place, keys in places for key in keys}
+
+
+def _known(facts: dict[str, Any]) -> dict[str, Any]:
+    """Without what the host did not tell, at every depth."""
+    return {
+        key: _known(value) if isinstance(value, dict) else value
+        for key, value in facts.items()
+        if value not in (None, "", {})
+    }
+
+
+def _cpu(system: System) -> dict[str, Any]:
+    text = system.read("/proc/cpuinfo") or ""
+    folder = "/sys/devices/system/cpu"
+    vulnerable = system.names(f"{folder}/vulnerabilities")
+    return {
+        "model": processor(text),
+        "cores": os.cpu_count(),
+        "governor": system.read(f"{folder}/cpu0/cpufreq/scaling_governor"),
+        "idle_driver": system.read(f"{folder}/cpuidle/current_driver"),
+        "idle_governor": system.read(f"{folder}/cpuidle/current_governor"),
+        "microcode": (re.search(r"^microcode\s*:\s*(.+)$", text, re.MULTILINE) or ["", None])[1],
+        "mitigations": {name: system.read(f"{folder}/vulnerabilities/{name}") for name in vulnerable},
+    }
+
+
+def processor(text: str) -> str | None:
+    """The processor as /proc/cpuinfo names it, which each architecture does in its own way; several kinds in one machine are all named."""
+    fields = re.findall(r"^(\S[^:\n]*?)[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
+    for key in ("model name", "cpu model", "cpu"):
+        names = [value for name, value in fields if name == key]
+        if names:
+            return " + ".join(dict.fromkeys(names))
+    # ARM says numbers, which its manuals write as r3p1.
+    line = r"^CPU implementer\s*: (\w+)\n(?:.+\n)*?CPU variant\s*: (\w+)\nCPU part\s*: (\w+)\nCPU revision\s*: (\d+)$"
+    parts = [
+        f"ARM implementer {implementer}, part {part}, r{int(variant, 16)}p{revision}"
+        for implementer, variant, part, revision in re.findall(line, text, re.MULTILINE)
+    ]
+    parts = parts or [
+        f"IBM/S390 machine {machine}"
+        for machine in re.findall(r"^processor \d+:.*machine = (\w+)$", text, re.MULTILINE)
+    ]
+    boards = [value for name, value in fields if name == "Model"]
+    return " + ".join(dict.fromkeys(parts or boards)) or None
+
+
+def _memory(system: System) -> Any:
+    match = re.search(r"^MemTotal:\s+(\d+) kB", system.read("/proc/meminfo") or "", re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
+
+
+def _distribution(system: System) -> Any:
+    match = re.search(r'^PRETTY_NAME="?([^"\n]+)', system.read("/etc/os-release") or "", re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def _virtualisation(system: System) -> dict[str, Any]:
+    text = system.read("/proc/cpuinfo") or ""
+    return {
+        "guest": _is_guest(system, text),
+        # QEMU names its software processor so. Figures of an emulated machine say nothing about real hardware.
+        "emulated": "QEMU TCG" in text,
+        "vendor": system.read("/sys/class/dmi/id/sys_vendor"),
+        "product": system.read("/sys/class/dmi/id/product_name"),
+    }
+
+
+def _is_guest(system: System, cpuinfo: str) -> bool:
+    """Whether this is a virtual machine: x86 has a flag for it, POWER a platform, s390x a line, others have nodes and makers that only guests see."""
+    if re.search(r"^flags\s*:.*\bhypervisor\b|^platform\s*: pSeries\b", cpuinfo, re.MULTILINE):
+        return True
+    if system.names("/proc/device-tree/hypervisor") or "VM00 Control Program" in (system.read("/proc/sysinfo") or ""):
+        return True
+    vendor, product = (system.read(f"/sys/class/dmi/id/{key}") or "" for key in ("sys_vendor", "product_name"))
+    # Amazon's machines without a hypervisor have its name, too.
+    rented = vendor == "Amazon EC2" and ".metal" not in product
+    return rented or vendor.startswith(GUEST_MAKERS) or product.startswith(GUEST_MAKERS)
+
+
+def _engine(system: System, path: str) -> dict[str, Any]:
+    done = system.run([path, "--version"])
+    with open(path, "rb") as handle:
+        digest = hashlib.sha256(handle.read()).hexdigest()
+    return {
+        "name": os.path.basename(path),
+        "version": done[1].strip() if done else None,
+        "path": path,
+        "sha256": digest,
+    }

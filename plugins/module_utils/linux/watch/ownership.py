@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose a thing on a Linux host is, by the exact names in the records of the testbeds there (record.py).
+
+Names are sets by kind (KINDS). ``names_of`` reads them from records alone, ``on_host`` adds what carries the mark of a testbed and what the kernel
+has made of its devices. What no names hold is nobody's.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ..disks import multipath
+
+KINDS = (
+    "folders",
+    "ids",
+    "stores",
+    "targets",
+    "mount_points",
+    "devices",
+    "exports",
+    "arrays",
+    "daemons",
+    "modules",
+    "files",
+)
+RECORDS = "run/storlab"
+# Folders that testbeds make below the root of a host, each with a folder per testbed or lab.
+FOLDERS = (
+    RECORDS,
+    "var/lib/storlab",
+    "var/tmp/storlab",
+    "var/tmp/storlab-[0-9]*",
+    "home/*/.local/state/storlab-*",
+)
+# What UUIDs of cache tiers and of their parts begin with.
+MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
+Names = dict[str, set[str]]
+
+
+def nothing() -> Names:
+    return {kind: set() for kind in KINDS}
+
+
+def union(*several: Names) -> Names:
+    return {kind: set().union(*(names.get(kind, ()) for names in several)) for kind in KINDS}
+
+
+def names_of(records: dict[str, Any]) -> Names:
+    """What the records of one testbed name. records: {area: record}; a record of another shape names nothing."""
+    names = nothing()
+    names["modules"] |= {module for record in records.values() for module in _texts(_mapping(record).get("modules"))}
+    lio, nfs, iscsi = (_mapping(records.get(area)) for area in ("lio_target", "nfs_export", "iscsi_session"))
+    names["stores"] |= {path.split("/")[2] for path in _mapping(lio.get("core")) if path.count("/") == 2}
+    names["targets"] |= _texts(lio.get("targets"))
+    for store in _entries(records, "datastore", "datastores"):
+        names["mount_points"] |= _texts([store.get("mount_point")])
+    for place, made in (("/sys/kernel/config", lio.get("mounted_configfs")), ("/proc/fs/nfsd", nfs.get("mounted"))):
+        names["mount_points"] |= {place} if made else set()
+    for daemon, made in (("nfsd", nfs.get("server")), ("iscsid", iscsi.get("daemon"))):
+        names["daemons"] |= {daemon} if made else set()
+    names["files"] |= set(multipath.FILES) if iscsi.get("multipath") else set()
+    for array in _entries(records, "raid", "arrays"):
+        names["arrays"] |= _texts([array.get("uuid")])
+        names["devices"] |= _device_names(array.get("device"))
+    for disk in _entries(records, "ramdisk", "disks"):
+        names["devices"] |= _device_names(disk.get("path")) | _device_names(disk.get("whole"))
+    return names
+
+
+def on_host(root: str, testbeds: Iterable[str]) -> Names:
+    """What the records of these testbeds on the host name, and what carries their marks."""
+    several = [_of_records(root, testbed_id) for testbed_id in sorted(testbeds)]
+    return with_devices(root, union(*several))
+
+
+def folders_on_host(root: str) -> list[str]:
+    """Each folder of a testbed or a lab."""
+    paths = [path for base in FOLDERS for path in sorted(glob.glob(os.path.join(root, base, "*")))]
+    return [path for path in paths if os.path.isdir(path) and os.path.basename(path) != "nbd"]
+
+
+def places_of(root: str, names: Iterable[str]) -> set[str]:
+    """The folders that these testbeds or labs have, or would have."""
+    bases = [
+        "/" + os.path.relpath(path, root)
+        for folder in FOLDERS
+        for path in (glob.glob(os.path.join(root, folder)) if "*" in folder else [os.path.join(root, folder)])
+    ]
+    return {f"{base}/{name}" for base in bases for name in names}
+
+
+def with_devices(root: str, names: Names) -> Names:
+    """The same with the disks of these testbeds' sessions, their mappings, and what the kernel has made of their devices."""
+    names = {**names, "devices": set(names["devices"])}
+    for session, iface in session_interfaces(root).items():
+        if iface in {f"storlab-{testbed_id}" for testbed_id in names["ids"]}:
+            disks = glob.glob(os.path.join(root, f"sys/class/iscsi_session/{session}/device/target*/*/block/*"))
+            names["devices"] |= {os.path.basename(disk) for disk in disks}
+    names["devices"] |= {
+        os.path.basename(os.path.dirname(os.path.dirname(path)))
+        for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
+        if testbed_of_mapping(read(path)) in names["ids"]
+    }
+    # A device that multipathd, LVM or bcache makes of a testbed's devices goes with them, and what stands on it.
+    above = [path for kind in ("dm-*", "bcache*") for path in glob.glob(os.path.join(root, "sys/block", kind))]
+    for _height in above:
+        for path in above:
+            below = set(listed(os.path.join(path, "slaves")))
+            if below and below <= names["devices"]:
+                names["devices"].add(os.path.basename(path))
+    return names
+
+
+def testbed_of_mapping(mapped: str) -> str | None:
+    """The testbed that a device mapper device says it is of (cache_tier)."""
+    words = mapped.split(":")
+    return words[1] if words[0] in MAPPINGS and len(words) > 1 else None
+
+
+def session_interfaces(root: str) -> dict[str, str]:
+    """{session: its interface record}"""
+    base = os.path.join(root, "sys/class/iscsi_session")
+    return {name: read(os.path.join(base, name, "ifacename")) for name in listed(base)}
+
+
+def held_modules(text: str, ours: set[str]) -> set[str]:
+    """The modules among ours that somebody else uses, of /proc/modules: they stay for him.
+
+    What other modules of ours account for is no use of somebody else's, unless they are used themselves.
+    """
+    table = {}
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) > 3:
+            table[words[0]] = (
+                int(words[2]) if words[2].isdigit() else 0,
+                set(filter(None, words[3].split(","))) - {"-"},
+            )
+    held: set[str] = set()
+    for _height in table:
+        held |= {
+            name
+            for name, (uses, holders) in table.items()
+            if name in ours and (uses > len(holders) or holders & held or holders - ours)
+        }
+    return held
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def read(path: str) -> str:
+    try:
+        # A carriage return is part of a name in the kernel's tables, and no end of a line.
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as handle:
+            return handle.read().strip()
+    except OSError:
+        # Devices and processes may go between being listed and being read.
+        return ""
+
+
+def listed(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def _of_records(root: str, testbed_id: str) -> Names:
+    folder, records = os.path.join(root, RECORDS, testbed_id), {}
+    for path in glob.glob(os.path.join(glob.escape(folder), "*.json")):
+        try:
+            records[os.path.basename(path)[: -len(".json")]] = json.loads(read(path) or "{}")
+        except ValueError:  # being written, or damaged: it names nothing
+            continue
+    names = names_of(records)
+    names["ids"] |= {testbed_id} if any(isinstance(record, dict) for record in records.values()) else set()
+    return names
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> set[str]:
+    return {entry for entry in value if isinstance(entry, str)} if isinstance(value, list) else set()
+
+
+def _entries(records: dict[str, Any], area: str, key: str) -> list[dict[str, Any]]:
+    return [_mapping(entry) for entry in _mapping(_mapping(records.get(area)).get(key)).values()]
+
+
+def _device_names(path: Any) -> set[str]:
+    name = os.path.basename(path) if isinstance(path, str) else ""
+    # A loop device is known by its file: its number is given to whoever comes next.
+    return {name} if name and not re.fullmatch(r"loop\d+(p\d+)?", name) else set()

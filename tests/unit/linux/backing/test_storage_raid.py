@@ -1,0 +1,688 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RAID arrays: what mdadm and the kernel said is read, the plan, what is refused, and what is left alone.
+
+The transcripts in fixtures/raid are of a real kernel; Host answers with them.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+from unchanged import refused
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "raid"
+UUID = "0badc0de:1234abcd:5678ef01:000000"
+NO_SUPERBLOCK = (1, "", "mdadm: No md superblock detected.\n")
+MINE, OTHERS = "storlab-embedded:slow", "storlab-embedded-2:slow"
+
+
+def transcript(name: str) -> tuple:
+    """({command: (exit code, output)}, {attribute: text}) of a fixture; of a command said twice the first answer."""
+    answers: dict = {}
+    text = (FIXTURES / f"{name}.txt").read_text(encoding="utf-8")
+    for command, output, code in re.findall(r"^=== (.*?)\n(.*?)^--- rc (\d+)$", text, re.M | re.S):
+        answers.setdefault(command, (int(code), output, ""))
+    attributes: dict = {}
+    for line in re.sub(r"^=== .*?^--- rc \d+$", "", text, flags=re.M | re.S).splitlines():
+        if match := re.fullmatch(r"dev-(\w+) slot=(\S+) state=(\S+)", line):
+            attributes.setdefault(f"dev-{match[1]}/slot", match[2])
+            attributes.setdefault(f"dev-{match[1]}/state", match[3])
+        elif match := re.fullmatch(r"([\w/]+)=(.*)", line):
+            attributes.setdefault(match[1], match[2])
+    return answers, attributes
+
+
+class Host(device_safety.System):
+    """A host with seven blank virtio disks, vdb with the serial slow-1 to vdh with slow-7; ``run`` answers for mdadm and blkid."""
+
+    def __init__(self, root):
+        super().__init__(str(root))
+        self.answers: dict = {}
+        self.done: list = []
+        self.numbers: dict = {}
+        for index, letter in enumerate("bcdefgh", 1):
+            self.disk(f"vd{letter}", 16 * index, f"slow-{index}")
+        self.write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n")
+        self.write("/proc/swaps", "Filename Type Size Used Priority\n")
+
+    def disk(self, name: str, minor: int, serial: str, major: int = 254) -> None:
+        folder = f"/sys/devices/block/{name}"
+        for key, content in {
+            "dev": f"{major}:{minor}",
+            "size": str((60 + minor) * 2048),
+            "ro": "0",
+            "serial": serial,
+        }.items():
+            self.write(f"{folder}/{key}", content)
+        os.makedirs(self.real(f"{folder}/holders"), exist_ok=True)
+        for link in (f"/sys/block/{name}", f"/sys/class/block/{name}", f"/sys/dev/block/{major}:{minor}"):
+            os.makedirs(os.path.dirname(self.real(link)), exist_ok=True)
+            os.symlink(os.path.relpath(self.real(folder), os.path.dirname(self.real(link))), self.real(link))
+        self.write(f"/dev/{name}", "")
+        self.numbers[f"/dev/{name}"] = os.makedev(major, minor)
+
+    def write(self, path: str, content: str) -> None:
+        os.makedirs(os.path.dirname(self.real(path)), exist_ok=True)
+        Path(self.real(path)).write_text(content, encoding="utf-8")
+
+    def array(self, fixture: str, name: str = "md127", stamp: str = MINE, **changed) -> None:
+        """The array of a transcript, with some attributes changed, and its superblocks on its members."""
+        answers, attributes = transcript(fixture)
+        self.disk(name, int(name[2:]), "", major=9)
+        os.unlink(self.real(f"/sys/devices/block/{name}/serial"))
+        for key, content in {**attributes, **changed}.items():
+            self.write(f"/sys/devices/block/{name}/md/{key}", content)
+        detail = answers["mdadm --detail --export /dev/md127"][1].replace(MINE, stamp)
+        self.answers[f"mdadm --detail --export /dev/{name}"] = (0, detail, "")
+        for member in {key.split("/")[0][len("dev-") :] for key in attributes if key.startswith("dev-")}:
+            self.superblock(member, detail)
+            self.write(f"/sys/devices/block/{member}/holders/{name}", "")
+
+    def superblock(self, member: str, text: str) -> None:
+        self.answers[f"mdadm --examine --export /dev/{member}"] = (0, text, "")
+        self.answers[f"blkid -p -o export /dev/{member}"] = (0, "TYPE=linux_raid_member\n", "")
+
+    def stat(self, path: str):
+        if path in self.numbers:
+            return SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=self.numbers[path], st_ino=1, st_dev=1)
+        return super().stat(path)
+
+    def exclusive(self, path: str):
+        return "EBUSY" if self.names(f"/sys/class/block/{os.path.basename(path)}/holders") else None
+
+    def run(self, argv: list):
+        command = " ".join(argv)
+        self.done.append(command)
+        if command in self.answers:
+            return self.answers[command]
+        return (2, "", "") if argv[0] == "blkid" else NO_SUPERBLOCK
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path / "root")
+
+
+@pytest.fixture
+def arrays(host, tmp_path, monkeypatch):
+    """Arrays(testbed_id) on that host, with records in a folder of their own; what would be changed is noted in host.done."""
+    monkeypatch.setattr(raid, "Record", lambda testbed, area: record.Record(testbed, area, str(tmp_path / "run")))
+    monkeypatch.setattr(raid, "load_module", lambda name: host.done.append(f"modprobe {name}"))
+    return lambda testbed_id="embedded": raid.Arrays(testbed_id, host)
+
+
+def wanted(level=10, count=4, **more) -> dict:
+    return {
+        "name": "slow",
+        "level": level,
+        "members": [{"serial": f"slow-{number}"} for number in range(1, count + 1)],
+        "chunk_kib": 128 if level == 10 else None,
+        "bitmap": "internal" if level == 10 else "none",
+        "assume_clean": False,
+        "stripe_cache": None,
+        "resync": "wait",
+        "purpose": "scratch",
+        "emulated_delay": None,
+        **more,
+    }
+
+
+def planned(arrays, described, present=True, testbed_id="embedded"):
+    mine = arrays(testbed_id)
+    return raid.plan(mine.current(described, wanted=present), described if present else [])
+
+
+def ops(steps) -> list:
+    return [(step["op"], step["target"]) for step in steps]
+
+
+def changes(host) -> list:
+    return [
+        command
+        for command in host.done
+        if not command.startswith(("mdadm --detail", "mdadm --examine", "mdadm --version", "blkid"))
+    ]
+
+
+# ---- reading
+
+
+def test_a_running_resync_is_read(host):
+    host.array("raid10")
+    array = raid.read_array("md127", host)
+    assert {key: array[key] for key in ("level", "chunk_bytes", "layout", "raid_disks", "bitmap", "metadata")} == {
+        "level": 10,
+        "chunk_bytes": 131072,
+        "layout": 258,
+        "raid_disks": 4,
+        "bitmap": "internal",
+        "metadata": "1.2",
+    }
+    assert (array["uuid"], array["stamp"]) == (f"{UUID}10", MINE)
+    assert [member["path"] for member in array["members"]] == ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"]
+    assert array["sync_percent"] == 31 and raid.synchronising(array) and not raid.settled(array) and raid.runs(array)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "expected"),
+    [
+        ("raid0", {"level": 0, "chunk_bytes": 65536, "stripe_cache": None, "bitmap": "none"}),
+        ("raid1", {"level": 1, "chunk_bytes": 0, "stripe_cache": None, "bitmap": "none"}),
+        ("raid6", {"level": 6, "chunk_bytes": 524288, "stripe_cache": 256, "bitmap": "none"}),
+    ],
+)
+def test_other_levels_are_read(host, fixture, expected):
+    host.array(fixture)
+    array = raid.read_array("md127", host)
+    assert {key: array[key] for key in expected} == expected
+    assert raid.settled(array)
+
+
+def test_raid_5_that_still_lacks_a_member_is_not_settled(host):
+    """The kernel has begun to fill it, and says idle between two of its steps."""
+    host.array("raid5")
+    array = raid.read_array("md127", host)
+    assert (array["degraded"], array["sync_action"], array["resync_start"]) == (1, "idle", "none")
+    assert not raid.settled(array)
+
+
+def test_an_array_that_the_host_began_to_assemble_does_not_run(host):
+    host.array("inactive")
+    array = raid.read_array("md127", host)
+    # The kernel shows no UUID of it; its superblocks do.
+    assert (array["uuid"], array["stamp"], raid.runs(array)) == (f"{UUID}10", MINE, False)
+
+
+def test_without_mdadm_the_package_is_named(host):
+    host.run = lambda argv: None
+    with refused(Path(host.root), match="Install the package mdadm") as caught:
+        raid.examine("/dev/vdb", host)
+    assert caught.value.code == "command_missing"
+
+
+def test_a_teardown_where_nothing_could_be_made_needs_no_mdadm(host, arrays):
+    host.run = lambda argv: None
+    assert planned(arrays, [wanted()], present=False) == []
+    # What a record names can only be removed with it.
+    arrays()._keep(wanted(), f"{UUID}10", ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"])
+    with refused(Path(host.root), match="Install the package mdadm"):
+        planned(arrays, [wanted()], present=False)
+
+
+# ---- whose it is
+
+
+def test_stamps_of_different_arrays_differ_and_fit():
+    pairs = [
+        ("a", "b.c"),
+        ("a.b", "c"),
+        ("embedded", "slow"),
+        ("embedded-2", "slow"),
+        ("e" * 32, "s" * 32),
+        ("e" * 32, "s" * 31),
+    ]
+    stamps = [raid.stamp(*pair) for pair in pairs]
+    assert len(set(stamps)) == len(pairs)
+    # mdadm leaves the part before the colon out when both have 32 bytes or more.
+    assert all(len(text) <= 31 and text.count(":") == 1 for text in stamps)
+    assert raid.stamp("embedded", "slow") == MINE
+
+
+@pytest.mark.parametrize(
+    "stamp", [OTHERS, "storlab-embedded:slow2", "storlab-embedded:slo", "storlab-embedde:slow", "host:0", ""]
+)
+def test_an_array_of_somebody_else_is_no_array_of_ours(host, arrays, stamp):
+    host.array("raid10", stamp=stamp)
+    assert planned(arrays, [wanted()], present=False) == []
+    current = arrays().current([wanted()])
+    assert current["slow"]["active"] is None and not any(current["slow"]["found"].values())
+    # Its members are refused as what they are.
+    steps = raid.plan(current, [wanted()])
+    with refused(lambda: changes(host)) as caught:
+        arrays().refuse_unsafe(steps, [wanted()], current)
+    assert caught.value.code == "device_held" and "md127" in str(caught.value)
+    assert changes(host) == []
+
+
+def test_our_name_with_another_uuid_than_the_recorded_one_is_not_ours(host, arrays):
+    host.array("raid10")
+    mine = arrays()
+    mine._keep(wanted(), raid.new_uuid(), ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"])
+    assert planned(arrays, [wanted()], present=False) == []
+
+
+def test_an_array_of_an_earlier_boot_is_taken_over(host, arrays):
+    host.array("raid10", sync_action="idle", sync_completed="none", resync_start="none")
+    mine, described = arrays(), [wanted()]
+    current = mine.current(described)
+    steps = raid.plan(current, described)
+    assert steps == []
+    mine.apply(steps, described, current, 1)
+    assert arrays().recorded["slow"]["uuid"] == f"{UUID}10"
+    assert [member["serial"] for member in arrays().recorded["slow"]["members"]] == [
+        "slow-1",
+        "slow-2",
+        "slow-3",
+        "slow-4",
+    ]
+
+
+# ---- the plan
+
+
+def test_an_array_is_made_and_waited_for(arrays):
+    steps = planned(arrays, [wanted()])
+    assert ops(steps) == [("create", "RAID slow"), ("wait", "RAID slow")]
+    assert steps[0]["was"] is None
+    assert (
+        steps[0]["will"]
+        == "RAID 10 of 4 members (/dev/vdb, /dev/vdc, /dev/vdd, /dev/vde) in chunks of 128 KiB with a bitmap"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"level": 0, "bitmap": "none"}, ["create"]),
+        ({"assume_clean": True}, ["create"]),
+        ({"resync": "run"}, ["create"]),
+        ({"level": 5, "stripe_cache": 1024, "bitmap": "none"}, ["create", "set_stripe_cache", "wait"]),
+    ],
+)
+def test_what_is_waited_for(arrays, more, expected):
+    assert [step["op"] for step in planned(arrays, [wanted(**more)])] == expected
+
+
+def test_all_arrays_synchronise_at_once(arrays):
+    two = wanted(1, 2, name="two", members=[{"serial": "slow-5"}, {"serial": "slow-6"}])
+    steps = planned(arrays, [wanted(), two])
+    assert ops(steps) == [("create", "RAID slow"), ("create", "RAID two"), ("wait", "RAID slow"), ("wait", "RAID two")]
+
+
+def test_a_second_build_changes_nothing(host, arrays):
+    host.array("raid6")
+    same = wanted(6, chunk_kib=None, stripe_cache=256)
+    assert planned(arrays, [same]) == []
+    # The default is mdadm's 512 KiB, said or not.
+    assert planned(arrays, [{**same, "chunk_kib": 512}]) == []
+    steps = planned(arrays, [{**same, "stripe_cache": 1024}])
+    assert [(step["op"], step["was"], step["will"]) for step in steps] == [("set_stripe_cache", 256, 1024)]
+
+
+def test_a_resync_that_runs_is_waited_for_or_said(host, arrays):
+    host.array("raid10")
+    assert ops(planned(arrays, [wanted()])) == [("wait", "RAID slow")]
+    described = [wanted(resync="run")]
+    assert planned(arrays, described) == []
+    mine = arrays()
+    layer = mine.layers(described, mine.current(described))[0]
+    assert layer["detail"]["raid"]["resync"] == "running"
+
+
+@pytest.mark.parametrize("scrub", ["check", "repair"])
+def test_a_check_of_the_kernel_is_not_waited_for_but_said(host, arrays, scrub):
+    host.array("raid6", sync_action=scrub, sync_completed="7 / 70")
+    described = [wanted(6, chunk_kib=None)]
+    assert planned(arrays, described) == []
+    mine = arrays()
+    facts = mine.layers(described, mine.current(described))[0]["detail"]["raid"]
+    assert (facts["resync"], facts["scrub"]) == ("done", scrub)
+
+
+def test_a_check_hides_no_member_that_is_lost(host, arrays):
+    host.array("raid6", sync_action="check", degraded="1")
+    with refused(lambda: changes(host)) as caught:
+        planned(arrays, [wanted(6, chunk_kib=None)])
+    assert caught.value.code == "array_degraded"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"level": 5, "bitmap": "internal"}, "its level is 10 instead of 5"),
+        ({"chunk_kib": 64}, "its chunks have 128 KiB instead of 64 KiB"),
+        ({"bitmap": "none"}, "it has a bitmap instead of no bitmap"),
+        (
+            {"members": [{"serial": f"slow-{number}"} for number in (1, 2, 3, 7)]},
+            "its members are /dev/vdb, /dev/vdc, /dev/vdd, /dev/vde instead of /dev/vdb, /dev/vdc, /dev/vdd, /dev/vdh",
+        ),
+        (
+            {"members": [{"serial": f"slow-{number}"} for number in range(1, 7)]},
+            "instead of /dev/vdb, /dev/vdc, /dev/vdd, /dev/vde, /dev/vdf",
+        ),
+    ],
+)
+def test_a_changed_array_is_refused(host, arrays, more, sentence):
+    host.array("raid10")
+    with refused(lambda: changes(host)) as caught:
+        planned(arrays, [wanted(**more)])
+    assert caught.value.code == "array_differs"
+    assert sentence in str(caught.value) and "run teardown and build" in str(caught.value)
+    assert changes(host) == []
+
+
+def test_an_array_that_lost_a_member_is_refused(host, arrays):
+    idle = {"sync_action": "idle", "sync_completed": "none", "resync_start": "none"}
+    host.array("raid10", degraded="1", **idle)
+    with refused(lambda: changes(host), match="has lost 1 of 4 members") as caught:
+        planned(arrays, [wanted()])
+    assert caught.value.code == "array_degraded"
+
+
+def test_what_is_no_longer_wanted_goes(host, arrays):
+    host.array("raid10")
+    mine = arrays()
+    mine._keep(wanted(), f"{UUID}10", ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"])
+    other = wanted(1, 2, name="other", members=[{"serial": "slow-5"}, {"serial": "slow-6"}])
+    assert ops(planned(arrays, [other])) == [("remove", "RAID slow"), ("create", "RAID other"), ("wait", "RAID other")]
+    assert planned(arrays, [], testbed_id="embedded-2") == []
+
+
+def test_a_stopped_array_is_put_together_again(host, arrays):
+    detail = transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1]
+    for member in ("vdb", "vdc", "vdd", "vde"):
+        host.superblock(member, detail)
+    assert ops(planned(arrays, [wanted()])) == [("assemble", "RAID slow"), ("wait", "RAID slow")]
+
+
+def test_an_array_that_was_killed_at_its_birth(host, arrays):
+    detail = transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1]
+    for member in ("vdb", "vdc"):
+        host.superblock(member, detail)
+    with refused(lambda: changes(host)) as caught:
+        planned(arrays, [wanted()])
+    assert (
+        caught.value.code == "array_incomplete"
+        and "/dev/vdb, /dev/vdc of /dev/vdb, /dev/vdc, /dev/vdd, /dev/vde" in str(caught.value)
+    )
+    steps = planned(arrays, [wanted()], present=False)
+    assert ops(steps) == [("remove", "RAID slow")] and steps[0]["was"] == "superblocks on /dev/vdb, /dev/vdc"
+
+
+# ---- members
+
+
+def test_a_member_is_found_by_its_serial_and_must_be_one(host, arrays):
+    with refused(lambda: changes(host), match="no disk of this host shows serial slow-8") as caught:
+        planned(arrays, [wanted(members=[{"serial": f"slow-{number}"} for number in (1, 2, 3, 8)])])
+    assert caught.value.code == "member_missing"
+    host.disk("vdz", 160, "slow-3")
+    with refused(lambda: changes(host), match=r"several disks show serial slow-3 \(/dev/vdd, /dev/vdz\)") as caught:
+        planned(arrays, [wanted()])
+    assert caught.value.code == "serial_twice"
+
+
+def test_two_entries_of_one_disk_are_refused(host, arrays):
+    twice = [{"serial": "slow-1"}, {"device": "/dev/vdb", "naa": "6001"}, {"serial": "slow-2"}, {"serial": "slow-3"}]
+    with refused(lambda: changes(host), match="Two entries lead to it") as caught:
+        planned(arrays, [wanted(members=twice)])
+    assert caught.value.code == "bad_value" and caught.value.details["value"] == "/dev/vdb"
+
+
+@pytest.mark.parametrize(
+    ("member", "code"),
+    [
+        ({"device": "/dev/vdc", "serial": "slow-1"}, "wrong_serial"),
+        ({"device": "/dev/vdc"}, "identity_missing"),
+        ({"device": "/dev/none", "serial": "slow-2"}, "device_missing"),
+    ],
+)
+def test_a_member_that_is_not_proven_is_refused(host, arrays, member, code):
+    described = [wanted(members=[{"serial": "slow-1"}, member, {"serial": "slow-3"}, {"serial": "slow-4"}])]
+    mine = arrays()
+    current = mine.current(described)
+    with refused(lambda: changes(host)) as caught:
+        mine.refuse_unsafe(raid.plan(current, described), described, current)
+    assert caught.value.code == code
+
+
+def occupied(host, how):
+    if how == "device_mounted":
+        host.write(
+            "/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 254:48 / /home rw - ext4 /dev/vdd rw\n"
+        )
+    elif how == "device_partitioned":
+        host.write("/sys/devices/block/vdd/vdd1/partition", "1")
+        host.write("/sys/devices/block/vdd/vdd1/dev", "254:49")
+    elif how == "device_swap":
+        host.write("/proc/swaps", "Filename Type Size Used Priority\n/dev/vdd partition 1 0 -2\n")
+    elif how == "device_held":
+        host.disk("dm-0", 0, "", major=253)
+        os.symlink("../../dm-0", host.real("/sys/devices/block/vdd/holders/dm-0"))
+    elif how == "signature_present":
+        host.answers["blkid -p -o export /dev/vdd"] = (0, "TYPE=xfs\n", "")
+
+
+@pytest.mark.parametrize(
+    "how", ["device_mounted", "device_partitioned", "device_swap", "device_held", "signature_present"]
+)
+def test_a_member_in_use_is_refused_before_anything_is_changed(host, arrays, how):
+    occupied(host, how)
+    mine, described = arrays(), [wanted()]
+    current = mine.current(described)
+    with refused(lambda: changes(host)) as caught:
+        mine.refuse_unsafe(raid.plan(current, described), described, current)
+    assert caught.value.code == how and "/dev/vdd" in str(caught.value)
+    assert changes(host) == [] and mine.recorded == {}
+
+
+# ---- changing
+
+
+@pytest.fixture
+def kernel(host, monkeypatch):
+    """mdadm as far as it changes something: arrays come and go on the host, and every command is noted."""
+
+    def run(argv, **_rest):
+        host.done.append(" ".join(argv))
+        word = argv[1]
+        if word == "--create":
+            given = dict(item[2:].split("=", 1) for item in argv if item.startswith("--") and "=" in item)
+            level = int(given["level"])
+            host.array(f"raid{level}", os.path.basename(argv[2]), f"{given['homehost']}:{given['name']}")
+            for command, answer in list(host.answers.items()):
+                host.answers[command] = (answer[0], re.sub(rf"{UUID}\d\d", given["uuid"], answer[1]), answer[2])
+        elif word == "--stop":
+            name = os.path.basename(argv[2])
+            for path in [f"/sys/block/{name}", f"/sys/class/block/{name}", f"/sys/dev/block/9:{name[2:]}"]:
+                os.unlink(host.real(path))
+            for member in "bcdefgh":
+                holder = host.real(f"/sys/devices/block/vd{member}/holders/{name}")
+                if os.path.exists(holder):
+                    os.unlink(holder)
+        elif word == "--zero-superblock":
+            del host.answers[f"mdadm --examine --export {argv[2]}"]
+
+    monkeypatch.setattr(raid, "run", run)
+    monkeypatch.setattr(raid, "loaded_modules", set)
+    return host
+
+
+def apply(arrays, described, present=True, timeout_s=0.0):
+    mine = arrays()
+    shall = described if present else []
+    current = mine.current(described, wanted=present)
+    steps = raid.plan(current, shall)
+    mine.apply(steps, shall, current, timeout_s)
+    return mine
+
+
+def test_made_as_described_and_taken_away_again(kernel, arrays):
+    described = [wanted(0, 2, chunk_kib=64)]
+    mine = apply(arrays, described)
+    uuid = mine.recorded["slow"]["uuid"]
+    assert changes(kernel) == [
+        "modprobe raid0",
+        f"mdadm --create /dev/md127 --run --metadata=1.2 --homehost=storlab-embedded --name=slow --uuid={uuid} --level=0 --raid-devices=2 "
+        "--chunk=64 /dev/vdb /dev/vdc",
+    ]
+    assert raid.plan(arrays().current(described), described) == []
+    layer = arrays().layers(described, arrays().current(described))[0]
+    assert (layer["name"], layer["path"], layer["identity"]["uuid"]) == ("backing-slow", "/dev/md127", uuid)
+    kernel.done.clear()
+    # The description is no longer needed: the record is.
+    mine = apply(arrays, [], present=False)
+    assert changes(kernel) == [
+        "mdadm --stop /dev/md127",
+        "mdadm --zero-superblock /dev/vdb",
+        "mdadm --zero-superblock /dev/vdc",
+    ]
+    assert mine.recorded == {} and planned(arrays, described, present=False) == []
+
+
+def test_a_foreign_array_beside_ours_stays(kernel, arrays):
+    kernel.array("raid6", stamp=OTHERS)
+    described = [wanted(1, 2, members=[{"serial": "slow-6"}, {"serial": "slow-7"}])]
+    # The transcript's members are not these; what was made is looked at, and found to be another array.
+    with pytest.raises(Failure) as caught:
+        apply(arrays, described)
+    assert caught.value.code == "array_wrong"
+    assert "mdadm --create /dev/md126" in changes(kernel)[1]
+    assert not any("md127" in command or "--zero-superblock" in command for command in changes(kernel))
+
+
+def test_a_member_that_carries_another_superblock_by_now_is_not_zeroed(kernel, arrays):
+    described = [wanted(0, 2, chunk_kib=64)]
+    apply(arrays, described)
+    mine = arrays()
+    current = mine.current([], wanted=False)
+    kernel.superblock("vdc", transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1].replace(MINE, OTHERS))
+    kernel.done.clear()
+    mine.apply(raid.plan(current, []), [], current, 0)
+    assert changes(kernel) == ["mdadm --stop /dev/md127", "mdadm --zero-superblock /dev/vdb"]
+
+
+def test_a_disk_that_took_the_place_of_a_member_is_not_zeroed(kernel, arrays):
+    described = [wanted(0, 2, chunk_kib=64)]
+    apply(arrays, described)
+    kernel.write("/sys/devices/block/vdc/serial", "somebody-elses")
+    kernel.done.clear()
+    apply(arrays, [], present=False)
+    assert changes(kernel) == ["mdadm --stop /dev/md127", "mdadm --zero-superblock /dev/vdb"]
+
+
+def test_a_resync_that_takes_too_long_is_a_failure_that_says_how_far_it_is(kernel, arrays):
+    with pytest.raises(Failure, match=r"still synchronises its members after 0 s: 31 % is done") as caught:
+        apply(arrays, [wanted()])
+    assert caught.value.code == "resync_running"
+    # The array is there and ours: the next run waits on.
+    assert ops(planned(arrays, [wanted()])) == [("wait", "RAID slow")]
+
+
+def test_a_used_array_is_not_removed_and_the_user_is_named(host, arrays):
+    host.array("raid10")
+    host.write(
+        "/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 9:127 / /srv/x rw - ext4 /dev/md127 rw\n"
+    )
+    mine = arrays()
+    current = mine.current([wanted()], wanted=False)
+    with refused(
+        lambda: changes(host), match=r"RAID slow \(/dev/md127\) cannot be removed: it is mounted on /srv/x"
+    ) as caught:
+        mine.refuse_used(raid.plan(current, []), current)
+    assert caught.value.code == "device_mounted"
+
+
+# ---- the layer
+
+
+def test_the_layer_says_what_the_figures_depend_on(host, arrays):
+    host.array("raid6")
+    described = [wanted(6, emulated_delay={"iops": 300})]
+    mine = arrays()
+    mine._keep({**described[0]}, f"{UUID}06", ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"], assume_clean=True)
+    layer = mine.layers(described, mine.current(described))[0]
+    facts = layer["detail"]["raid"]
+    assert layer["detail"]["emulated_delay"] == {"iops": 300} and layer["detail"]["provider"] == "raid"
+    assert {key: value for key, value in facts.items() if key != "members"} == {
+        "level": 6,
+        "chunk_bytes": 524288,
+        "bitmap": "none",
+        "layout": 2,
+        "metadata": "1.2",
+        "stripe_cache": 256,
+        "assume_clean": True,
+        "resync": "skipped",
+    }
+    assert facts["members"][1] == {"device": "/dev/vdc", "serial": "slow-2", "size_bytes": (60 + 32) << 20}
+    assert layer["identity"] == {"stamp": "embedded/slow", "uuid": f"{UUID}06", "size_bytes": (60 + 127) << 20}
+    assert layer["detail"]["generation"] == f"{UUID}06".replace(":", "")[:12]
+
+
+def test_the_guard_takes_the_published_array_and_no_other_in_its_place(host, arrays):
+    host.array("raid6")
+    mine, described = arrays(), [wanted(6)]
+    layer = {**mine.layers(described, mine.current(described))[0], "host": "target01"}
+    facts = device_safety.inspect("/dev/md127", system=host)
+    assert device_safety.refusals(facts, layer) == []
+    # Made anew it has another UUID; what was published of the one before is not it.
+    stale = {**layer, "identity": {**layer["identity"], "uuid": f"{UUID}07"}}
+    assert [refusal["code"] for refusal in device_safety.refusals(facts, stale)] == ["device_mapped"]
+
+
+def test_arrays_that_are_not_there_yet_are_predicted(arrays):
+    described = [wanted(1, 2), wanted(1, 2, name="two", members=[{"serial": "slow-3"}, {"serial": "slow-4"}])]
+    layers = arrays().layers(described, arrays().current(described))
+    assert [(layer["path"], layer["size_bytes"]) for layer in layers] == [("/dev/md127", None), ("/dev/md126", None)]
+
+
+# ---- what the user writes
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"members": [{"serial": "a"}]}, "raid_arrays slow members is 1. RAID 10 needs at least 4: name more."),
+        (
+            {"members": [{"serial": text} for text in "abcde"]},
+            "raid_arrays slow members is 5. RAID 10 mirrors pairs: name an even number.",
+        ),
+        (
+            {"chunk_kib": 63},
+            "raid_arrays slow chunk is '63KiB'. A chunk is a power of two from 4KiB: write one, such as 64KiB.",
+        ),
+        ({"chunk_kib": 2}, "a power of two from 4KiB"),
+        ({"level": 1, "chunk_kib": 64}, "raid_arrays slow chunk is '64KiB'. RAID 1 has no chunks: leave it out."),
+        ({"level": 0}, "raid_arrays slow bitmap is 'internal'. RAID 0 has nothing to synchronise: leave it out."),
+        ({"stripe_cache": 512}, "RAID 10 has no stripe cache: leave it out, or use level 5 or 6."),
+        (
+            {"level": 5, "stripe_cache": 16},
+            "raid_arrays slow stripe_cache is 16. The kernel takes 17 to 32768 pages: write one of these.",
+        ),
+        ({"level": 6, "stripe_cache": 32769}, "17 to 32768 pages"),
+        ({"members": [{"serial": "a"}] * 4}, "raid_arrays slow members is 'a'. Name each member once."),
+        ({"members": [{"serial": "a"}, {"serial": "b"}, {"serial": "c"}, {}]}, "Say which disk is meant"),
+        ({"name": "sl ow"}, "raid_arrays name is 'sl ow'."),
+    ],
+)
+def test_bad_arrays(more, sentence):
+    array = {**wanted(), **more}
+    before = copy.deepcopy(array)
+    with pytest.raises(Failure) as caught:
+        raid.check_arrays([array])
+    assert caught.value.code == "bad_value" and sentence in str(caught.value)
+    assert array == before
+
+
+def test_good_arrays():
+    good = [
+        wanted(),
+        wanted(0, 2, name="r0", bitmap="none"),
+        wanted(5, 3, name="r5", stripe_cache=17),
+        wanted(6, 4, name="r6"),
+    ]
+    assert raid.check_arrays(good) == good
+    with pytest.raises(Failure, match="another name"):
+        raid.check_arrays([wanted(), wanted()])

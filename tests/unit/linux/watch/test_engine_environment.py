@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fingerprint's network and iSCSI values, on a /sys that is a folder, and that they make runs unlike."""
+
+from __future__ import annotations
+
+import copy
+
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.device_safety import System
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import environment as shown
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
+from fixtures.report import make_fixture
+from unchanged import refused
+
+
+def system(tmp_path, files: dict, links: dict) -> System:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    for name, to in links.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(to)
+    return System(str(tmp_path))
+
+
+def test_interfaces_with_hardware_and_bonds_are_told_and_no_others(tmp_path):
+    net = "sys/class/net"
+    host = system(
+        tmp_path,
+        {
+            f"{net}/ens1/mtu": 9000,
+            f"{net}/ens1/speed": 25000,
+            f"{net}/eth0/mtu": 1500,
+            f"{net}/eth0/speed": -1,
+            f"{net}/bond0/mtu": 8000,
+            f"{net}/bond0/bonding/mode": "802.3ad 4",
+            f"{net}/lo/mtu": 65536,
+            f"{net}/veth1a2b/mtu": 1400,
+        },
+        {
+            f"{net}/ens1/device/driver": "../../../bus/pci/drivers/mlx5_core",
+            f"{net}/eth0/device/driver": "../../../bus/virtio/drivers/virtio_net",
+        },
+    )
+    found = environment.network(host)
+    assert {name: {key: value for key, value in one.items() if value} for name, one in found.items()} == {
+        "bond0": {"mtu": "8000", "driver": "bonding"},
+        "ens1": {"mtu": "9000", "speed_mbit_s": "25000", "driver": "mlx5_core"},
+        "eth0": {"mtu": "1500", "driver": "virtio_net"},
+    }
+
+
+def test_what_was_negotiated_is_that_of_the_disks_own_session(tmp_path):
+    host = system(
+        tmp_path,
+        {
+            "sys/class/iscsi_session/session7/first_burst_len": 65536,
+            "sys/class/iscsi_session/session7/immediate_data": 1,
+            "sys/class/iscsi_connection/connection7:0/max_xmit_dlength": 262144,
+            "sys/class/iscsi_session/session8/first_burst_len": 1024,
+            "sys/devices/platform/host3/session7/target3:0:0/3:0:0:1/block/sdb/size": 8,
+            "sys/devices/pci0/ata1/block/sda/size": 8,
+        },
+        {
+            "sys/block/sdb": "../devices/platform/host3/session7/target3:0:0/3:0:0:1/block/sdb",
+            "sys/block/sda": "../devices/pci0/ata1/block/sda",
+        },
+    )
+    found = environment._iscsi("/sys/block/sdb", host)
+    assert {key: value for key, value in found.items() if value} == {
+        "first_burst_len": "65536",
+        "immediate_data": "1",
+        "max_xmit_dlength": "262144",
+    }
+    assert environment._iscsi("/sys/block/sda", host) == {}
+
+
+def test_runs_that_differ_in_mtu_or_in_what_was_negotiated_are_unlike(tmp_path):
+    run = load.read_run(make_fixture.write_run(str(tmp_path / "a"), 1, 2))
+    other = load.read_run(make_fixture.write_run(str(tmp_path / "b"), 1, 2))
+    for one in (run, other):
+        host = one.environments["hypervisor01"]
+        host["network"] = {"ens1": {"mtu": "9000", "driver": "mlx5_core"}}
+        host["devices"]["initiator-bench"]["iscsi"] = {"first_burst_len": "65536"}
+    sides = [{"runs": [one], "selector": {}, "label": label} for one, label in ((run, "a"), (other, "b"))]
+    comparison.compare_runs(*sides, under_test=[])
+    alike = copy.deepcopy(other.environments)
+    for change, fact in (
+        (lambda host: host["network"]["ens1"].update(mtu="1500"), "network.ens1.mtu"),
+        (lambda host: host["devices"]["initiator-bench"]["iscsi"].update(first_burst_len="8192"), "first_burst_len"),
+    ):
+        other.environments = copy.deepcopy(alike)
+        change(other.environments["hypervisor01"])
+        with refused(tmp_path, match=fact) as caught:
+            comparison.compare_runs(*sides, under_test=[])
+        assert caught.value.code == "unlike_runs"
+
+
+def test_runs_under_other_settings_of_an_esxi_host_are_unlike(tmp_path):
+    run = load.read_run(make_fixture.write_run(str(tmp_path / "a"), 1, 2))
+    other = load.read_run(make_fixture.write_run(str(tmp_path / "b"), 1, 2))
+    for one in (run, other):
+        one.environments["hypervisor01"] = {
+            "iscsi_adapter": {"DelayedAck": True, "LoginTimeout": 5},
+            "host_options": {"ISCSI.MaxIoSizeKB": 128},
+            "power_policy": "static",
+            "network": {"vmk1": {"mtu": 9000}},
+            "devices": {
+                "initiator-bench": {"path_policy": "VMW_PSP_RR", "vaai": "supported"},
+                "initiator-none": {"path_policy": "VMW_PSP_FIXED"},
+            },
+        }
+    sides = [{"runs": [one], "selector": {}, "label": label} for one, label in ((run, "a"), (other, "b"))]
+    comparison.compare_runs(*sides, under_test=[])
+    alike = copy.deepcopy(other.environments)
+    for part, change, fact in (
+        ("iscsi_adapter", {"DelayedAck": False}, "hosts.hypervisor01.iscsi_adapter.DelayedAck (yes → no)"),
+        ("host_options", {"ISCSI.MaxIoSizeKB": 512}, "ISCSI.MaxIoSizeKB (128 → 512)"),
+        ("network", {"vmk1": {"mtu": 1500}}, "network.vmk1.mtu (9000 → 1500)"),
+        ("devices", {"initiator-bench": {"path_policy": "VMW_PSP_RR", "vaai": "unsupported"}}, "bench.vaai"),
+    ):
+        other.environments = copy.deepcopy(alike)
+        other.environments["hypervisor01"][part].update(change)
+        with refused(tmp_path) as caught:
+            comparison.compare_runs(*sides, under_test=[])
+        assert caught.value.code == "unlike_runs" and fact in str(caught.value)
+    # What another LUN of the host has is no difference.
+    other.environments = copy.deepcopy(alike)
+    other.environments["hypervisor01"]["devices"]["initiator-none"]["path_policy"] = "VMW_PSP_MRU"
+    comparison.compare_runs(*sides, under_test=[])
+
+
+def test_the_report_shows_the_settings_of_an_esxi_host():
+    rows = dict(
+        shown.describe(
+            "h",
+            {
+                "iscsi_adapter": {"DelayedAck": False},
+                "host_options": {"ISCSI.MaxIoSizeKB": 512},
+                "power_policy": "static",
+                "network": {"vmk1": {"mtu": 9000}},
+                "devices": {
+                    "initiator-a": {"path_policy": "VMW_PSP_RR", "paths": 2, "queue_depth": 64, "vaai": "unknown"}
+                },
+            },
+        )["rows"]
+    )
+    assert rows == {
+        "Power policy": "static",
+        "Delayed ACK": "no",
+        "Largest iSCSI I/O": "512 KiB",
+        "vmk1": "MTU 9000",
+        "initiator-a": "queue depth 64, VMW_PSP_RR, paths: 2, VAAI unknown",
+    }
+
+
+def test_the_report_names_the_interfaces():
+    rows = shown.describe("h", {"network": {"ens1": {"mtu": "9000", "driver": "mlx5_core", "speed_mbit_s": "25000"}}})
+    assert ("ens1", "mlx5_core, MTU 9000, 25000 Mbit/s") in rows["rows"]
+    assert shown.describe("h", {})["rows"] == []
