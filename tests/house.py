@@ -18,6 +18,8 @@ COLLECTION = "ansible_collections.storlab.testbed.plugins."
 SHIPPED = ("core", "linux", "workload", "result", "engines", "run", "lab", "esxi")
 CONTROLLER = ("action", "windows", "chain", "store", "benchmark", "compare", "report")
 TREES = {"module_utils": SHIPPED, "plugin_utils": CONTROLLER}
+# The floors of rooms that are houses themselves, the lowest first; the empty name is what lies in no room of theirs.
+FLOORS = {"module_utils.linux": ("", "disks", "backing", "watch", "clients", "exports", "loads")}
 
 
 class House:
@@ -76,8 +78,18 @@ class House:
                 found.setdefault(room(module), set()).add(room(other))
         return {name: others - {name} for name, others in found.items()}
 
+    def inside(self, name: str) -> dict:
+        """The same of the floors of one room: floor -> floors of the same room that it imports from."""
+        seen: dict = {above: set() for above in FLOORS[name]}
+        for module in self.paths:
+            if room(module) == name:
+                seen.setdefault(floor(module), set()).update(
+                    floor(other) for other in self.imports(module)[0] if room(other) == name
+                )
+        return {above: others - {above} for above, others in seen.items()}
+
     def picture(self) -> str:
-        """One line a room, the rooms it imports from behind it."""
+        """One line a room, the rooms it imports from behind it; below them the same of the floors of a room."""
         rooms, lines = self.rooms(), []
         for tree, names in (
             ("", ("action", "filter", "modules")),
@@ -99,6 +111,12 @@ class House:
                     )
                 ]
                 lines.append(f"{tree + name:23} -> {'; '.join(behind) or 'nothing'}")
+        for name, floors in FLOORS.items():
+            short, inside = name.partition(".")[2], self.inside(name)
+            lines.append("")
+            for above in floors[::-1]:
+                others = [other or short for other in floors[::-1] if other in inside[above]]
+                lines.append(f"{'/'.join(filter(None, (short, above))):23} -> {' '.join(others) or 'nothing'}")
         return "\n".join(lines) + "\n"
 
     def unused(self, templates: str, further: tuple = ()) -> list:
@@ -157,6 +175,12 @@ def room(module: str) -> str:
     """module_utils.core of module_utils.core.failure; the folder alone of plugins that lie flat."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] in TREES else parts[0]
+
+
+def floor(module: str) -> str:
+    """disks of module_utils.linux.disks.sought; empty of module_utils.linux.host, and of what has no floors."""
+    inner = module.split(".")[2] if module.count(".") > 1 else ""
+    return inner if inner in FLOORS.get(room(module), ()) else ""
 
 
 if __name__ == "__main__":

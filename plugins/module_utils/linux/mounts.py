@@ -15,6 +15,8 @@ import re
 from typing import Any
 
 TABLE = "/proc/self/mountinfo"
+# Where the kernel is configured by folders: the targets of LIO.
+CONFIGFS = "/sys/kernel/config"
 # What the kernel shows of itself, in which nobody makes folders.
 WITHOUT_FOLDERS = ("proc", "sysfs", "devpts", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "efivarfs")
 # Options of the file system as a whole that stand before those of the one mount (fs/proc_namespace.c, show_sb_opts).

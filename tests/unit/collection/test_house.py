@@ -14,7 +14,7 @@ from pathlib import Path
 import house
 import places
 import pytest
-from house import CONTROLLER, SHIPPED, House, room
+from house import CONTROLLER, FLOORS, SHIPPED, House, floor, room
 
 HOUSE = House()
 VERMIN = str(Path(sys.executable).parent / "vermin")
@@ -53,6 +53,8 @@ def allowed(module: str, other: str) -> bool:
     tree, _, name = here.partition(".")
     to_tree, _, to_name = there.partition(".")
     if here == there:
+        if here in FLOORS:
+            return FLOORS[here].index(floor(other)) <= FLOORS[here].index(floor(module))
         return tree in ("module_utils", "plugin_utils")  # no action imports an action, no module a module
     if tree in ("action", "filter"):
         return to_tree in ("module_utils", "plugin_utils")
@@ -93,6 +95,10 @@ def test_every_file_lies_in_a_room():
         if (parts := name.split("."))[0] in house.TREES and len(parts) > 1 and parts[1] not in house.TREES[parts[0]]
     ]
     assert lost == []
+    deep = {
+        ".".join(parts[:3]) for name in HOUSE.paths if len(parts := name.split(".")) > 3 and parts[0] in house.TREES
+    }
+    assert deep == {f"{name}.{inner}" for name, floors in FLOORS.items() for inner in floors if inner}
     assert set(SHIPPED_ARROWS) == set(SHIPPED) and set(CONTROLLER_ARROWS) == set(CONTROLLER)
 
 
@@ -358,6 +364,10 @@ def test_the_documentation_has_one_line_for_each_room():
     for tree, names in house.TREES.items():
         for name in names:
             assert text.count(f"| `{tree}/{name}` |") == 1, f"{tree}/{name}"
+    for name, floors in FLOORS.items():
+        for inner in filter(None, floors):
+            path = f"{name.replace('.', '/')}/{inner}"
+            assert text.count(f"| `{path}` |") == 1, path
 
 
 def test_the_provider_shown_to_contributors_is_the_real_one():
@@ -378,6 +388,9 @@ def test_the_provider_shown_to_contributors_is_the_real_one():
     [
         ("module_utils.core.failure", "module_utils.linux.host"),
         ("module_utils.linux.host", "module_utils.run.runner"),
+        ("module_utils.linux.host", "module_utils.linux.disks.sought"),
+        ("module_utils.linux.disks.device_safety", "module_utils.linux.clients.nfs_mount"),
+        ("module_utils.linux.exports.lio", "module_utils.linux.loads.database"),
         ("module_utils.engines.fio", "plugin_utils.store.store"),
         ("plugin_utils.store.store", "plugin_utils.report.model"),
         ("plugin_utils.compare.stats", "plugin_utils.report.units"),

@@ -19,10 +19,11 @@ import places
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_bcache, raid
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, nfs_mount, open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, open_iscsi
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_mapper,
     device_safety,
+    nfs_volumes,
     scsi_pages,
 )
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
@@ -328,7 +329,7 @@ ROWS = [
     ),
     Row(
         "Linux 4.18, versions 3 and 4",
-        nfs_mount.volumes,
+        nfs_volumes.volumes,
         "NV SERVER   PORT DEV          FSID                              FSC\n"
         "v4 c0000247  801 0:51         c10a1819257f4d4d:a0d6372e2f44b4e3 no \n"
         "v3 c000020a  801 0:44         5d1c83b1:0                        no \n",

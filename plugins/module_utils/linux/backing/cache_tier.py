@@ -40,13 +40,12 @@ from ...core.steps import Step
 from ..disks import block_device, cache_stamp, device_mapper, device_safety, proven_disk
 from ..host import loaded_modules, run
 from ..record import Record
-from ..watch.ownership import MAPPINGS
 from .cache_bcache import Bcache
 from .cache_lvm import Lvm
 from .cache_provider import CLEANER, POLICY, DmCache, Provider, gave_up, parse_cache_table
 
 SECTOR = 512
-TIER, PART = MAPPINGS
+TIER, PART = cache_stamp.MAPPINGS
 CLASSES: dict[str, type[Provider]] = {kind.NAME: kind for kind in (DmCache, Lvm, Bcache)}
 ALONE = words(False, None, None)
 

@@ -21,7 +21,7 @@ from ...core.layers import Layer, generation
 from ...core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
 from ...core.steps import Step, diff_of
 from .. import mounts
-from ..disks import block_device, device_safety
+from ..disks import block_device, device_safety, nfs_volumes
 from ..host import load_module, loaded_modules, read_text, run, wait_for
 from ..record import Record
 from ..watch import probe
@@ -297,7 +297,7 @@ class Datastores:
             raise _mount_point_used(wanted, mounted)
         return {
             "mounted": mounted,
-            "fsid": nfs_mount.fsid_of(mounted),
+            "fsid": nfs_volumes.fsid_of(mounted),
             "options": recorded.get("mount_options"),
             "generation": recorded.get("generation"),
         }
@@ -449,8 +449,8 @@ class Datastores:
 
     def refuse_other(self, wanted: dict[str, Any]) -> None:
         """What is mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
-        fsid = nfs_mount.fsid_of(self.mount_of(wanted["mount_point"]))
-        if fsid not in nfs_mount.fsids(wanted["uuid"]):
+        fsid = nfs_volumes.fsid_of(self.mount_of(wanted["mount_point"]))
+        if fsid not in nfs_volumes.fsids(wanted["uuid"]):
             raise Failure(
                 "wrong_uuid",
                 f"{nfs_mount.source(wanted)} of datastore {wanted['name']} has the fsid {fsid or 'none'}, which is not the file system {wanted['uuid']}.",

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NFS mounts of a Linux client: which file system of the server one shows, and what is to be done about it.
 
-An export of the role nfs_export has the UUID of its file system as fsid, and the kernel shows the fsid of every mount in /proc/fs/nfsfs/volumes.
+An export of the role nfs_export has the UUID of its file system as fsid (disks/nfs_volumes.py).
 """
 
 from __future__ import annotations
@@ -14,34 +14,14 @@ from typing import Any
 
 from ...core.failure import Failure, bad_value
 from ...core.steps import Step
-from ..host import read_text
+from ..disks import nfs_volumes
 from ..watch.probe import reach
 
-VOLUMES = "/proc/fs/nfsfs/volumes"
 PORT = 2049
 # A path that needs no quotes in a table of exports.
 EXPORT = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 # Locks of version 3 need daemons on both sides, and benchmark files have one user.
 OPTIONS = {"3": "vers=3,proto=tcp,nolock", "4.2": "vers=4.2,proto=tcp"}
-
-
-def volumes(text: str) -> dict[str, str]:
-    """{'major:minor' of a mount: fsid} of /proc/fs/nfsfs/volumes."""
-    rows = [line.split() for line in text.splitlines()[1:]]
-    return {row[3]: row[4] for row in rows if len(row) > 4}
-
-
-def fsids(uuid: str) -> set[str]:
-    """How clients may show an fsid that is a UUID (nfsd4_encode_fattr, encode_fsid in fs/nfsd).
-
-    Version 4 sends it whole, as two numbers. Version 3 has 8 bytes: both halves, as numbers in the server's byte order, laid over each other.
-    """
-    digits = bytes.fromhex(uuid.replace("-", ""))
-    halves = digits[:8], digits[8:]
-    whole = ":".join(f"{int.from_bytes(half, 'big'):x}" for half in halves)
-    orders: tuple[Any, ...] = ("little", "big")
-    folded = {int.from_bytes(halves[0], order) ^ int.from_bytes(halves[1], order) for order in orders}
-    return {whole, *(f"{number:x}:0" for number in folded)}
 
 
 def source(entry: dict[str, Any]) -> str:
@@ -83,7 +63,7 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     other = mounted and (
         mounted["source"] != source(wanted)
         or current["options"] != options(wanted)
-        or current["fsid"] not in fsids(wanted["uuid"])
+        or current["fsid"] not in nfs_volumes.fsids(wanted["uuid"])
     )
     if mounted and (replaced or other):
         was = "a file system that was replaced" if replaced else f"{mounted['source']}, {current['options']}"
@@ -104,7 +84,3 @@ def refuse_silent(server: str, what: str) -> None:
             "Build the target again, or look at the network between both.",
             server=server,
         )
-
-
-def fsid_of(mounted: dict[str, Any] | None) -> str | None:
-    return volumes(read_text(VOLUMES, default="")).get(mounted["numbers"]) if mounted else None

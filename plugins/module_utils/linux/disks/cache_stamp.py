@@ -10,6 +10,8 @@ from typing import Any
 
 # What the device guard calls it, as blkid does with other signatures.
 TYPE = "storlab_cache"
+# Prefixes of the UUIDs of device-mapper mappings: a tier, a part of one.
+MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
 MAGIC = b"storlab cache 1\n"
 BYTES = 4096
 # As much as a disk writes whole.

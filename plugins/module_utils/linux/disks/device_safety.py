@@ -23,8 +23,7 @@ from ...core.failure import Failure
 from ...core.iscsi_names import unit_serial
 from ...core.layers import Layer, generation
 from .. import mounts
-from ..clients import nfs_mount
-from . import cache_stamp, designators, scsi_pages
+from . import cache_stamp, designators, nfs_volumes, scsi_pages
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
@@ -401,7 +400,7 @@ def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
             {"mount_point": mount["mount_point"], "filesystem": mount["filesystem"], "source": mount["source"]}
         )
         if mount["filesystem"].startswith("nfs"):
-            facts["fsid"] = nfs_mount.volumes(system.read(nfs_mount.VOLUMES) or "").get(mount["numbers"])
+            facts["fsid"] = nfs_volumes.volumes(system.read(nfs_volumes.VOLUMES) or "").get(mount["numbers"])
         elif mounts.sources(mount):
             # Every device of a file system carries its UUID.
             facts["uuid"] = _signature(system, mounts.sources(mount)[0]).get("signature", {}).get("UUID")
@@ -849,7 +848,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
             )
         ]
     if "fsid" in facts:
-        if facts["fsid"] in nfs_mount.fsids(identity["uuid"]):
+        if facts["fsid"] in nfs_volumes.fsids(identity["uuid"]):
             return []
         return [
             refusal(

@@ -24,7 +24,6 @@ from .. import mounts
 from ..host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
 from ..record import Record
 
-CONFIGFS = "/sys/kernel/config"
 DIR = "directory"
 Link = namedtuple("Link", "to")
 Entry = namedtuple("Entry", "path value")
@@ -304,7 +303,7 @@ def _is_store(path: str) -> bool:
 class Configfs:
     """Reads and changes the target configuration below one root."""
 
-    def __init__(self, root: str = f"{CONFIGFS}/target") -> None:
+    def __init__(self, root: str = f"{mounts.CONFIGFS}/target") -> None:
         self.root = root
 
     def at(self, path: str) -> str:
@@ -513,11 +512,11 @@ class LioTarget:
             path: sorted({*before_core.get(path, []), *made.get(path, [])}) for path in {**before_core, **made}
         }
         self.record.save()
-        load_module("configfs", provides=CONFIGFS)
-        if mounts.mounted_at(mounts.read(), CONFIGFS) is None:
+        load_module("configfs", provides=mounts.CONFIGFS)
+        if mounts.mounted_at(mounts.read(), mounts.CONFIGFS) is None:
             self.record.data["mounted_configfs"] = True
             self.record.save()
-            run(["mount", "-t", "configfs", "configfs", CONFIGFS], what="configfs cannot be mounted")
+            run(["mount", "-t", "configfs", "configfs", mounts.CONFIGFS], what="configfs cannot be mounted")
         try:
             for module in self.MODULES:
                 load_module(module)
@@ -550,11 +549,11 @@ class LioTarget:
             os.rmdir(self.configfs.at("iscsi"))
         unload_modules(self.record.data.get("modules", []))
         if self.record.data.get("mounted_configfs") and not any(
-            os.listdir(os.path.join(CONFIGFS, name)) for name in os.listdir(CONFIGFS)
+            os.listdir(os.path.join(mounts.CONFIGFS, name)) for name in os.listdir(mounts.CONFIGFS)
         ):
-            run(["umount", CONFIGFS], what="configfs cannot be unmounted")
+            run(["umount", mounts.CONFIGFS], what="configfs cannot be unmounted")
         self.record.unload_modules()
-        left = {"made_fabric": self.configfs.at("iscsi"), "mounted_configfs": f"{CONFIGFS}/target"}
+        left = {"made_fabric": self.configfs.at("iscsi"), "mounted_configfs": f"{mounts.CONFIGFS}/target"}
         self.record.bequeath(
             **{key: True for key, path in left.items() if self.record.data.get(key) and os.path.isdir(path)}
         )

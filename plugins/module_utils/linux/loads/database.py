@@ -25,8 +25,9 @@ from ...core.failure import Failure, bad_value
 from ...core.files import read_json, write_json
 from ...core.steps import Step, shown
 from .. import mounts
-from ..clients import datastore, nfs_mount
+from ..clients import datastore
 from ..daemon import end_process, read_stat, start_ticks, wait_until_gone
+from ..disks import nfs_volumes
 from ..host import run
 from ..record import Record
 
@@ -99,7 +100,7 @@ def mount_of(params: dict[str, Any]) -> str:
             path=point,
         )
     if (layer.get("detail") or {}).get("server"):
-        proven = nfs_mount.fsid_of(mount) in nfs_mount.fsids(uuid)
+        proven = nfs_volumes.fsid_of(mount) in nfs_volumes.fsids(uuid)
     else:
         proven = mount["source"].startswith("/") and datastore.read_superblock(mount["source"])["uuid"] == uuid
     if not proven:

@@ -21,8 +21,8 @@ from typing import Any
 from ...core.failure import Failure
 from ...core.names import check_name
 from ..disks import block_device
-from ..exports.lio import CONFIGFS
 from ..host import read_text
+from ..mounts import CONFIGFS
 from ..own_folder import RUN_DIR
 from ..record import Record
 from . import ownership

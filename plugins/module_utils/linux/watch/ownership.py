@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ..disks import multipath
+from .. import mounts
+from ..disks import cache_stamp, multipath
 
 KINDS = (
     "folders",
@@ -40,8 +41,6 @@ FOLDERS = (
     "var/tmp/storlab-[0-9]*",
     "home/*/.local/state/storlab-*",
 )
-# What UUIDs of cache tiers and of their parts begin with.
-MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
 Names = dict[str, set[str]]
 
 
@@ -62,7 +61,7 @@ def names_of(records: dict[str, Any]) -> Names:
     names["targets"] |= _texts(lio.get("targets"))
     for store in _entries(records, "datastore", "datastores"):
         names["mount_points"] |= _texts([store.get("mount_point")])
-    for place, made in (("/sys/kernel/config", lio.get("mounted_configfs")), ("/proc/fs/nfsd", nfs.get("mounted"))):
+    for place, made in ((mounts.CONFIGFS, lio.get("mounted_configfs")), ("/proc/fs/nfsd", nfs.get("mounted"))):
         names["mount_points"] |= {place} if made else set()
     for daemon, made in (("nfsd", nfs.get("server")), ("iscsid", iscsi.get("daemon"))):
         names["daemons"] |= {daemon} if made else set()
@@ -122,7 +121,7 @@ def with_devices(root: str, names: Names) -> Names:
 def testbed_of_mapping(mapped: str) -> str | None:
     """The testbed that a device mapper device says it is of (cache_tier)."""
     words = mapped.split(":")
-    return words[1] if words[0] in MAPPINGS and len(words) > 1 else None
+    return words[1] if words[0] in cache_stamp.MAPPINGS and len(words) > 1 else None
 
 
 def session_interfaces(root: str) -> dict[str, str]:

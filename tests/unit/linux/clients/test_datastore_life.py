@@ -71,7 +71,7 @@ class Host(Rooted):
         monkeypatch.setattr(datastore.fcntl, "ioctl", lambda _handle, number, *_more: self.ioctls.append(number))
         monkeypatch.setattr(datastore.probe, "reach", lambda server, port: self.way)
         monkeypatch.setattr(datastore.nfs_mount, "reach", lambda server, port: self.way)
-        monkeypatch.setattr(datastore.nfs_mount, "fsid_of", lambda mount: self.fsid if mount else None)
+        monkeypatch.setattr(datastore.nfs_volumes, "fsid_of", lambda mount: self.fsid if mount else None)
 
     def _superblock(self, device: str) -> dict:
         if isinstance(self.blocks[device], OSError):

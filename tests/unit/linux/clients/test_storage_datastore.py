@@ -240,12 +240,12 @@ def test_what_was_mounted_over_nfs_is_looked_at(monkeypatch, fault):
     stores = datastore.Datastores("tb")
     digits = UUID.replace("-", "")
     shown = f"{digits[:16].lstrip('0')}:{digits[16:].lstrip('0')}"
-    monkeypatch.setattr(datastore.nfs_mount, "fsid_of", lambda _mount: "1:2" if fault == "fsid" else shown)
+    monkeypatch.setattr(datastore.nfs_volumes, "fsid_of", lambda _mount: "1:2" if fault == "fsid" else shown)
     monkeypatch.setattr(datastore, "_file_bytes", lambda _wanted: 3 * MIB if fault == "files" else 7 * MIB)
     with pytest.raises(Failure) as caught:
         stores.refuse_other(wanted)
     assert caught.value.code == {"fsid": "wrong_uuid", "files": "benchmark_file_missing"}[fault]
-    monkeypatch.setattr(datastore.nfs_mount, "fsid_of", lambda _mount: shown)
+    monkeypatch.setattr(datastore.nfs_volumes, "fsid_of", lambda _mount: shown)
     monkeypatch.setattr(datastore, "_file_bytes", lambda _wanted: 7 * MIB)
     stores.refuse_other(wanted)
 

@@ -49,14 +49,14 @@ class Kernel(Rooted):
         self.available |= {"configfs", *lio.LioTarget.MODULES}
         self.write("/proc/sys/kernel/random/boot_id", "boot-1")
         monkeypatch.setattr(lio, "Record", lambda testbed, area: record.Record(testbed, area, f"{root}/run/storlab"))
-        monkeypatch.setattr(lio.mounts, "read", lambda: [{"mount_point": lio.CONFIGFS}] if self.mounted else [])
+        monkeypatch.setattr(lio.mounts, "read", lambda: [{"mount_point": lio.mounts.CONFIGFS}] if self.mounted else [])
         monkeypatch.setattr(iscsi_target.device_safety, "inspect", lambda path: {"path": path})
         monkeypatch.setattr(iscsi_target.device_safety, "refusals", lambda *_facts, **_more: self.reasons)
         monkeypatch.setattr(block_device, "size_bytes", lambda path: {"/dev/ram1": 3 << 20}.get(path))
 
     def command(self, argv: list):
         if argv == ["modprobe", "configfs"]:
-            self.folder(lio.CONFIGFS)
+            self.folder(lio.mounts.CONFIGFS)
         elif argv == ["modprobe", "target_core_mod"]:
             self.folder(f"{CONFIG}/core")
         elif argv[0] in ("mount", "umount"):

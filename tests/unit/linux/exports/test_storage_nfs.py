@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import nfs_mount
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import nfs_volumes
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
 from unchanged import refused
 
@@ -483,16 +484,16 @@ v3 0a00050b  801 0:46         ab12:0                            no
 
 
 def test_a_mount_is_known_by_the_fsid_that_is_its_file_systems_uuid():
-    assert nfs_mount.volumes(VOLUMES) == {"0:45": WHOLE, "0:46": "ab12:0"}
-    assert nfs_mount.volumes("") == {}
-    assert WHOLE in nfs_mount.fsids(UUID)
+    assert nfs_volumes.volumes(VOLUMES) == {"0:45": WHOLE, "0:46": "ab12:0"}
+    assert nfs_volumes.volumes("") == {}
+    assert WHOLE in nfs_volumes.fsids(UUID)
     # 0x6d6a2a1c3f0e5c3b ^ 0x9a550c1d2e3f4a5b, as a server whose bytes are in this order sends it.
-    assert f"{0x6D6A2A1C3F0E5C3B ^ 0x9A550C1D2E3F4A5B:x}:0" in nfs_mount.fsids(UUID)
+    assert f"{0x6D6A2A1C3F0E5C3B ^ 0x9A550C1D2E3F4A5B:x}:0" in nfs_volumes.fsids(UUID)
     assert (
         f"{int.from_bytes((0x6D6A2A1C3F0E5C3B ^ 0x9A550C1D2E3F4A5B).to_bytes(8, 'big'), 'little'):x}:0"
-        in nfs_mount.fsids(UUID)
+        in nfs_volumes.fsids(UUID)
     )
-    assert not nfs_mount.fsids(UUID) & nfs_mount.fsids(str(uuid.UUID(int=99)))
+    assert not nfs_volumes.fsids(UUID) & nfs_volumes.fsids(str(uuid.UUID(int=99)))
 
 
 def there(**change) -> dict:

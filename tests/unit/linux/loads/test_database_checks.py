@@ -53,7 +53,7 @@ def mounted(monkeypatch, source: str = "/dev/sdx", uuid: str = UUID, fsid: str =
     monkeypatch.setattr(
         database.datastore, "read_superblock", lambda device: {"uuid": uuid if device == "/dev/sdx" else None}
     )
-    monkeypatch.setattr(database.nfs_mount, "fsid_of", lambda mount: fsid)
+    monkeypatch.setattr(database.nfs_volumes, "fsid_of", lambda mount: fsid)
 
 
 def of(layer: dict | None) -> str:
