@@ -16,7 +16,7 @@ PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 COLLECTION = "ansible_collections.storlab.testbed.plugins."
 # From those that know nothing of the others to those that know most.
 SHIPPED = ("core", "linux", "workload", "result", "engines", "run", "lab", "esxi")
-CONTROLLER = ("action", "windows", "chain", "store", "benchmark", "compare", "report")
+CONTROLLER = ("action", "windows", "chain", "recording", "store", "benchmark", "compare", "report")
 TREES = {"module_utils": SHIPPED, "plugin_utils": CONTROLLER}
 # The floors of rooms that are houses themselves, the lowest first; the empty name is what lies in no room of theirs.
 FLOORS = {"module_utils.linux": ("", "disks", "backing", "watch", "clients", "exports", "loads")}

@@ -38,13 +38,14 @@ CONTROLLER_ARROWS = {
     "action": set(),
     "windows": {"action"},
     "chain": set(),
+    "recording": set(),
     "store": set(),
     "benchmark": {"store", "windows"},
     "compare": {"store"},
     "report": {"compare", "store"},
 }
 # Not of the standard library, and yet in module_utils: imported when an ESXi host is spoken to, which the controller does.
-OTHERS = {"module_utils.esxi.session": {"pyVim", "pyVmomi"}}
+OTHERS = {"module_utils.esxi.session": {"pyVim", "pyVmomi"}, "module_utils.esxi.recording": {"pyVmomi"}}
 
 
 def allowed(module: str, other: str) -> bool:
