@@ -66,7 +66,7 @@ def description_wrong(problems: list) -> Failure:
         "Correct this:\n"
         + "\n".join(f"- {text}" for text in sentences)
         + "\nThe playbook storlab.testbed.show draws what it describes, and touches nothing.",
-        problems=[problem._asdict() for problem in problems],
+        problems=[problem.as_dict() for problem in problems],
     )
 
 

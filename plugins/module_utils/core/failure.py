@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 from .visible import visible
+
+
+class Fault(TypedDict):
+    """A failure as stored results keep it: its code, and its message, which is what and remedy as a text."""
+
+    code: str
+    message: str
 
 
 class Failure(Exception):
@@ -17,11 +25,11 @@ class Failure(Exception):
 
     code: short snake_case name that scripts and tests match on, e.g. ``device_mounted``.
     what: one sentence, what failed on what.
-    remedy: one sentence, what to change.
+    remedy: one sentence, what to change; empty where what failed says it all.
     details: JSON-able facts (device, size_bytes, …); never secrets.
     """
 
-    def __init__(self, code: str, what: str, remedy: str, **details: Any) -> None:
+    def __init__(self, code: str, what: str, remedy: str = "", **details: Any) -> None:
         # What others said may end in a full stop already, and may hold what a terminal obeys.
         what, remedy = (visible(re.sub(r"(?<![.])[.]{2}(?=\s|$)", ".", text)) for text in (what, remedy))
         super().__init__(f"{what} {remedy}".strip())
@@ -32,19 +40,27 @@ class Failure(Exception):
 
     def as_result(self) -> dict[str, Any]:
         """Keyword arguments for ``fail_json`` or an action plugin's result (which adds ``failed``)."""
-        return {"msg": str(self), "failure": {"code": self.code, "details": self.details}}
+        whole = {"code": self.code, "what": self.what, "remedy": self.remedy, "details": self.details}
+        return {"msg": str(self), "failure": whole}
 
-    @classmethod
-    def of_result(cls, result: dict[str, Any]) -> Failure:
+    @staticmethod
+    def of_result(result: Mapping[str, Any]) -> Failure:
         """The failure that a module reported as as_result gives it; 'module_failed' for a module that broke off before it could."""
-        message = str(result.get("msg") or "")
         if "failure" not in result:
             words = " ".join(
                 str(result[key]).strip() for key in ("msg", "module_stderr", "exception") if result.get(key)
             )
-            return cls("module_failed", f"The module broke off: {words[-1000:]}", "Look at the host with -vvv.")
-        # The whole message is one sentence after another; where the remedy begins is not told.
-        return cls(result["failure"]["code"], message, "", **result["failure"]["details"])
+            return Failure("module_failed", f"The module broke off: {words[-1000:]}", "Look at the host with -vvv.")
+        whole = result["failure"]
+        return Failure(whole["code"], whole["what"], whole["remedy"], **whole["details"])
+
+    def as_fault(self) -> Fault:
+        return {"code": self.code, "message": str(self)}
+
+
+def messages(faults: Iterable[Fault]) -> str:
+    """What all of them say, as a text."""
+    return " ".join(fault["message"] for fault in faults)
 
 
 def bad_value(variable: str, value: Any, remedy: str, **details: Any) -> Failure:

@@ -25,7 +25,7 @@ from ...module_utils.workload.wanted import greatest_buffers
 from . import identifiers, role_values, texts
 from .description import ALSO_CALLED, CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
 from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, emulated_disks, is_address, mappings
-from .shape import Problem, did_you_mean, near, remedy_of, shown
+from .shape import Problem, did_you_mean, near, shown
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
 SECRET_LENGTHS = (12, 16)
@@ -213,7 +213,7 @@ def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         try:
             check_testbed_id("testbed_id", ids[0])
         except Failure as failure:
-            problems.append(Problem("testbed_id", shown(ids[0]), "", remedy_of(failure)))
+            problems.append(Problem("testbed_id", shown(ids[0]), "", failure.remedy))
         windows = [name for name in testbed.targets if testbed.hosts[name].platform == "windows"]
         if "_" in ids[0] and windows:
             problems.append(
@@ -257,7 +257,7 @@ def _iqn(variable: str, name: Any) -> list[Problem]:
     try:
         check_iqn(variable, str(name))
     except Failure as failure:
-        return [Problem(variable, shown(name), "", remedy_of(failure))]
+        return [Problem(variable, shown(name), "", failure.remedy)]
     return []
 
 
@@ -1036,7 +1036,7 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     details = failure.details
                     variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
                     value = details.get("value")
-                    problems.append(Problem(variable, None if value is None else shown(value), "", remedy_of(failure)))
+                    problems.append(Problem(variable, None if value is None else shown(value), "", failure.remedy))
     return problems
 
 

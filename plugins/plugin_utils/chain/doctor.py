@@ -371,7 +371,7 @@ def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, P
 
 def _problem_line(host: str, problem: Problem) -> dict[str, Any]:
     text = ", ".join(part for part in (problem.value, problem.why) if part)
-    return _line(host, problem.variable, False, text, problem.remedy)
+    return _line(host, problem.variable, False, text, problem.instead)
 
 
 def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:

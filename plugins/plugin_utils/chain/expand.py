@@ -37,7 +37,7 @@ from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
 from ...module_utils.esxi import settings as esxi_settings
 from .description import GROUPS, NETWORK, OPTIONS, WORDS
-from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, remedy_of, shown
+from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
 
 IQN_AUTHORITY = "iqn.2026-11.test.storlab"
 WINDOWS_AUTHORITY = "iqn.1991-05.com.microsoft"
@@ -214,7 +214,7 @@ class _Expansion:
         for problem in dict.fromkeys(problem for problems in unfit.values() for problem in problems):
             hosts = [name for name in known if problem in unfit[name]]
             where = "" if len(hosts) == len(known) else f" of {', '.join(hosts)}"
-            testbed.problems.append(problem._replace(variable=f"{problem.variable}{where}"))
+            testbed.problems.append(problem.about(f"{problem.variable}{where}"))
         self._embedded_addresses()
         self._disks()
         self._stores()
@@ -583,7 +583,7 @@ class _Expansion:
             esxi_settings.check(policy, host.own.get("esxi_network_ntp_servers") or [])
         except Failure as failure:
             wrong = failure.details
-            self.problem(f"{wrong['variable']} of {host.name}", wrong["value"], "", remedy_of(failure))
+            self.problem(f"{wrong['variable']} of {host.name}", wrong["value"], "", failure.remedy)
 
     def _switches_and_ports(
         self, variable: str, network: dict[str, Any]
@@ -609,7 +609,7 @@ class _Expansion:
         except Failure as failure:
             wrong = failure.details
             variable = f"{variable} (from which follows {wrong['variable']})"
-            self.problem(variable, wrong["value"], "", remedy_of(failure))
+            self.problem(variable, wrong["value"], "", failure.remedy)
             return [], []
         return switches, ports
 

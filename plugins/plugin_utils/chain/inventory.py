@@ -93,9 +93,7 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
         "others": others,
         # What is wrong on all hosts was most likely said once.
         "unreadable": [
-            problem
-            if len(where) == len(hosts)
-            else problem._replace(variable=f"{problem.variable} of {', '.join(where)}")
+            problem if len(where) == len(hosts) else problem.about(f"{problem.variable} of {', '.join(where)}")
             for problem, where in problems.items()
         ],
     }

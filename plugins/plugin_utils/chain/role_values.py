@@ -18,7 +18,7 @@ from ...module_utils.linux.backing import ramdisk
 from ...module_utils.linux.clients import datastore
 from ...module_utils.linux.exports import iscsi_target, tgt
 from .expand import OVERRIDDEN, Host, Testbed, mappings
-from .shape import Problem, fit, remedy_of, shown
+from .shape import Problem, fit, shown
 
 
 def problems(testbed: Testbed) -> list[Problem]:
@@ -53,7 +53,7 @@ def _refused(
                 name if because == OVERRIDDEN else f"{because.split(',')[0]} (from which follows {name})",
                 shown(failure.details["value"]),
                 "",
-                remedy_of(failure),
+                failure.remedy,
             )
         ]
     return []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 from .description import size_mib
@@ -37,24 +37,34 @@ _MIB_OF = {"M": 1, "G": 1 << 10, "T": 1 << 20}
 UNFIT = object()
 
 
-class Problem(NamedTuple):
-    """What is wrong with one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead."""
+class Problem(Failure):
+    """What is wrong with one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead.
 
-    variable: str
-    value: str | None
-    why: str
-    remedy: str
+    instead: what stands behind a colon; the remedy of another failure is a sentence of its own, with its full stop.
+    """
+
+    def __init__(self, variable: str, value: str | None, why: str, instead: str) -> None:
+        shown_value = "" if value is None else f" is {value}"
+        reason = f"{',' if shown_value else ''} {why}" if why else ""
+        end = "." if instead.endswith(".") else ":"
+        remedy = instead if instead.endswith((".", "?")) else f"{instead}."
+        super().__init__("bad_value", f"{variable}{shown_value}{reason}{end}", remedy, variable=variable, value=value)
+        self.variable, self.value, self.why, self.instead = variable, value, why, instead
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def as_dict(self) -> dict[str, str | None]:
+        return {"variable": self.variable, "value": self.value, "why": self.why, "remedy": self.instead}
+
+    def about(self, variable: str) -> Problem:
+        return Problem(variable, self.value, self.why, self.instead)
 
     def sentence(self) -> str:
-        value = "" if self.value is None else f" is {self.value}"
-        why = f"{',' if value else ''} {self.why}" if self.why else ""
-        return f"{self.variable}{value}{why}: {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
-
-
-def remedy_of(failure: Failure) -> str:
-    """What to do about a failure, as a problem says it: behind a colon."""
-    text = failure.remedy.rstrip(".")
-    return text[:1].lower() + text[1:]
+        return str(self)
 
 
 def shown(value: Any) -> str:

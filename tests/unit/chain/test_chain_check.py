@@ -293,7 +293,7 @@ WRONG = {
         TWO_LINUX,
         [("    disks:", "    iqn_prefix: iqn.2026-13.test:X\n    disks:")],
         [
-            "testbed.iqn_prefix is 'iqn.2026-13.test:X': use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most 223 characters)."
+            "testbed.iqn_prefix is 'iqn.2026-13.test:X'. Use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most 223 characters)."
         ],
     ),
     "portal_by_name": (
@@ -401,7 +401,7 @@ WRONG = {
     "workload_that_is_none": (
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  benchmark_workloads: [{block_size: 4k, read_percent: 120}]")],
-        ["benchmark_workloads[0].read_percent is 120: use a whole number from 0 to 100."],
+        ["benchmark_workloads[0].read_percent is 120. Use a whole number from 0 to 100."],
     ),
     "data_disk_given_to_raw_benchmarks": (
         TWO_LINUX,
@@ -485,7 +485,7 @@ WRONG = {
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: My Lab")],
         [
-            "testbed_id is 'My Lab': use at most 32 lower-case letters, digits, dots, dashes or underscores, starting and ending with a letter or digit."
+            "testbed_id is 'My Lab'. Use at most 32 lower-case letters, digits, dots, dashes or underscores, starting and ending with a letter or digit."
         ],
     ),
     "group_with_a_typo": (
@@ -564,8 +564,8 @@ WRONG = {
         TWO_LINUX,
         [("benchmark_file: 512MiB", "mount_point: /srv")],
         [
-            "testbed.datastores (from which follows datastore_datastores ds1 mount_point of client01) is '/srv': "
-            "give a clean absolute path at least two folders deep, such as /srv/storlab/ds1."
+            "testbed.datastores (from which follows datastore_datastores ds1 mount_point of client01) is '/srv'. "
+            "Give a clean absolute path at least two folders deep, such as /srv/storlab/ds1."
         ],
     ),
     "option_of_a_target_of_ones_own": (
@@ -598,7 +598,7 @@ WRONG = {
                 "ansible_host: 192.0.2.11, " + TARGET % "{lun: 1, name: bench, layer: backing-bench}",
             )
         ],
-        ["iscsi_target_targets iqn.2026-11.test.mine:t initiators of store01 is []: give at least one of initiators."],
+        ["iscsi_target_targets iqn.2026-11.test.mine:t initiators of store01 is []. Give at least one of initiators."],
     ),
     "several_at_once": (
         TWO_LINUX,

@@ -101,7 +101,7 @@ def test_other_failures_stay_what_they_are():
     assert ended.value.args[0] == {
         "failed": True,
         "msg": "It is seven. Take eight.",
-        "failure": {"code": "seven", "details": {"number": 7}},
+        "failure": {"code": "seven", "what": "It is seven.", "remedy": "Take eight.", "details": {"number": 7}},
     }
     with pytest.raises(KeyError), answer.failures_of(Module()):
         raise KeyError("seven")

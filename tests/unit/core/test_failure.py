@@ -5,17 +5,27 @@
 
 from __future__ import annotations
 
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+import json
+
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure, messages
 
 # What a split at the first full stop would take apart.
 RAISED = Failure("wrong_size", "/dev/disk/by-id/x. y has 3.5 GiB.", "Use a. b.", device="x. y", size_bytes=7)
 
 
 def test_a_failure_of_a_module_is_the_same_in_the_action():
-    again = Failure.of_result({"failed": True, **RAISED.as_result()})
+    again = Failure.of_result(json.loads(json.dumps({"failed": True, **RAISED.as_result()})))
     assert again.as_result() == RAISED.as_result()
     assert (again.code, again.details) == ("wrong_size", {"device": "x. y", "size_bytes": 7})
+    assert (again.what, again.remedy) == ("/dev/disk/by-id/x. y has 3.5 GiB.", "Use a. b.")
     assert str(again) == "/dev/disk/by-id/x. y has 3.5 GiB. Use a. b."
+
+
+def test_a_stored_fault_is_the_code_and_one_text():
+    assert RAISED.as_fault() == {"code": "wrong_size", "message": "/dev/disk/by-id/x. y has 3.5 GiB. Use a. b."}
+    alone = Failure("no_io", "No I/O was done.").as_fault()
+    assert alone == {"code": "no_io", "message": "No I/O was done."}
+    assert messages([RAISED.as_fault(), alone]) == "/dev/disk/by-id/x. y has 3.5 GiB. Use a. b. No I/O was done."
 
 
 def test_a_module_that_broke_off_says_what_it_left():

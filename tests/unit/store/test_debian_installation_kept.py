@@ -14,6 +14,7 @@ import actions
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.action import benchmark_observer, debian_installation
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import installations, load, run_folder
 
@@ -115,7 +116,7 @@ def test_the_packages_are_brought_once_and_each_time_is_kept(install, tmp_path):
 
 
 def test_one_that_fails_is_no_time(install, tmp_path):
-    fails = {"failed": True, "msg": "The disk is full.", "failure": {"code": "installation_failed", "details": {}}}
+    fails = {"failed": True, **Failure("installation_failed", "The disk is full.").as_result()}
     answer = install(Host(True, fails), broke_off=("installation_failed",))
     assert answer["failed"] and answer["failure"]["code"] == "installation_failed" and "full" in answer["msg"]
     assert not list((tmp_path / "lab").rglob("installations"))
