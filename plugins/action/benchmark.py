@@ -13,7 +13,7 @@ import time
 import yaml
 from ansible.utils.display import Display
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.failure import Failure, messages
 from ..module_utils.core.visible import visible
 from ..module_utils.engines.catalogue import ENGINES, check_host
 from ..module_utils.result import result as schema
@@ -144,10 +144,9 @@ class ActionModule(CollectionAction):
             return answer
         if failed:
             first, why = next(iter(failed.items()))
-            reasons = " ".join(entry["message"] for entry in why)
             failure = Failure(
                 "points_failed",
-                f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {reasons}",
+                f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {messages(why)}",
                 f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
                 failed=failed,
                 measured=len(results) - len(failed),

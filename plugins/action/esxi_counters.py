@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from ansible.module_utils.basic import env_fallback
 from ansible.utils.display import Display
 
-from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.failure import Failure, bad_value, messages
 from ..module_utils.core.files import read_json, write_whole
 from ..module_utils.core.times import utc
 from ..module_utils.core.visible import visible
@@ -183,9 +183,5 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
                 variants.pop() if len(variants) == 1 else None,
             )
             run_folder.remember_clock(run_dir, host, samples["clock"])
-    failed = {
-        name: " ".join(failure["message"] for failure in addition["failures"])
-        for name, addition in fresh.items()
-        if "failures" in addition
-    }
+    failed = {name: messages(addition["failures"]) for name, addition in fresh.items() if "failures" in addition}
     return Added(list(fresh), list(flagged), missed, failed)

@@ -13,11 +13,15 @@ from typing import Any, TypedDict
 from .visible import visible
 
 
-class Fault(TypedDict):
-    """A failure as stored results keep it: its code, and its message, which is what and remedy as a text."""
-
+class _Fault(TypedDict):
     code: str
     message: str
+
+
+class Fault(_Fault, total=False):
+    """A failure as stored results keep it: its code, and what and remedy as a text. said: the engine's own words."""
+
+    said: str
 
 
 class Failure(Exception):

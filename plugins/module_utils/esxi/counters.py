@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import layers
-from ..core.failure import Failure
+from ..core.failure import Failure, Fault
 from ..core.names import plain_naa
 from ..core.times import unix_s
 from ..run import observer
@@ -601,17 +601,17 @@ def addition(
     return {"counters": {"hosts": hosts, "esxi": esxi}, **({"failures": failures} if failures else {})}
 
 
-def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[dict[str, str]]:
+def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[Fault]:
     """Why what was measured is no measurement of the device: a command that was given up, or a bus that was reset, holds all others up for seconds."""
     failures = []
     if count := esxi.get("commands_aborted"):
         commands = "1 command" if count == 1 else f"{count} commands"
         message = f"{host} aborted {commands} to {device} while this point was measured."
-        failures.append({"code": "commands_aborted", "message": message})
+        failures.append(Failure("commands_aborted", message).as_fault())
     if count := esxi.get("bus_resets"):
         times = "once" if count == 1 else f"{count} times"
         message = f"{host} reset the bus of {device} {times} while this point was measured."
-        failures.append({"code": "bus_resets", "message": message})
+        failures.append(Failure("bus_resets", message).as_fault())
     return failures
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.failure import Failure, Fault
 from ..workload.workload import Workload, block_bounds
 
 # Engines round: run times to whole milliseconds, means to a few digits.
@@ -59,7 +60,7 @@ def checks(
     return made
 
 
-def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Fault]]:
     """(checks, failures) of a point: of several parts the check that failed, else the last; failures [{code, message}].
 
     parts: each run of the engine that the point's figures are of, on each host of many: {runtime_s, total, …}.
@@ -73,7 +74,7 @@ def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[s
             if made.setdefault(check["name"], check)["ok"]:
                 made[check["name"]] = check
     failed = [check for check in made.values() if not check["ok"]]
-    return list(made.values()), [{"code": "impossible_figures", "message": words(check)} for check in failed]
+    return list(made.values()), [Failure("impossible_figures", words(check)).as_fault() for check in failed]
 
 
 def words(check: dict[str, Any]) -> str:

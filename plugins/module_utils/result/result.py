@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..core.failure import Failure, exit_words
+from ..core.failure import Failure, Fault, exit_words
 from ..workload.workload import Direction, by_time, directions
 from . import histogram, physics, standstill
 from .derived import cpu_cost
@@ -171,32 +171,32 @@ def in_a_row(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def failures(result: dict[str, Any], exit_code: Any, expected: tuple[Any, ...], runtime_s: Any) -> list[Any]:
+def failures(
+    result: dict[str, Any], exit_code: Any, expected: Sequence[Direction], runtime_s: float | None
+) -> list[Fault]:
     """Why this result does not count as measured; an empty list when it does.
 
     fio exits 0 after I/O errors that were told to be ignored, reports error 0 for a file it could not open, and gives
     plausible rates for a run that ended after 4 ms: so everything must hold at once.
     """
-    reasons = []
+    reasons: list[Fault] = []
     if exit_code:
-        reasons.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
+        reasons.append(Failure("engine_exit", f"{result['engine']['name']} {exit_words(exit_code)}.").as_fault())
     errors = result.get("errors", {})
     if errors.get("total"):
         first = f", the first of number {error_words(errors['first'], result['engine'])}" if "first" in errors else ""
         reasons.append(
-            {"code": "io_errors", "message": f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}."}
+            Failure("io_errors", f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}.").as_fault()
         )
     for name in expected:
         if not result.get(name, {}).get("ios"):
-            reasons.append(
-                {"code": "no_io", "message": f"The workload has a {name} share, but no {name} I/O was done."}
-            )
+            reasons.append(Failure("no_io", f"The workload has a {name} share, but no {name} I/O was done.").as_fault())
     measured = result.get("runtime_s", 0)
     if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
-        reasons.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
+        reasons.append(Failure("too_short", f"Ran {measured:g} s of the {runtime_s:g} s asked for.").as_fault())
     if runtime_s and measured > max(MAXIMUM_RUNTIME_SHARE * runtime_s, runtime_s + MAXIMUM_RUNTIME_EXTRA_S):
         message = f"Ran {measured:g} s instead of the {runtime_s:g} s asked for: the engine or its device stood still."
-        reasons.append({"code": "too_long", "message": message})
+        reasons.append(Failure("too_long", message).as_fault())
     return reasons
 
 
@@ -218,7 +218,7 @@ def of_point(
     """
     result: Any = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
     if meta is None:
-        result["failures"].append({"code": "stopped", "message": "The run ended before this point."})
+        result["failures"].append(Failure("stopped", "The run ended before this point.").as_fault())
     else:
         result.update(
             {
@@ -263,10 +263,9 @@ def of_point(
         elif not result["failures"]:
             name = identity["engine"]["name"]
             result["failures"].append(
-                {
-                    "code": "no_result",
-                    "message": f"{name} left {len(measured)} results and {exit_words(meta['exit_code'])}.",
-                }
+                Failure(
+                    "no_result", f"{name} left {len(measured)} results and {exit_words(meta['exit_code'])}."
+                ).as_fault()
             )
         # What a host counts that only coordinates others says nothing of their I/O.
         if "clients" not in result:
@@ -309,7 +308,7 @@ def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> 
     result.setdefault("checks", []).append(worst)
     if not worst["ok"]:
         message = f"No I/O was completed for {worst['longest_s']:g} s on end: the engine, its machine or its device stood still."
-        result["failures"].append({"code": "stalled", "message": message})
+        result["failures"].append(Failure("stalled", message).as_fault())
 
 
 def _add_physics(result: Result, window: list[Any]) -> None:
@@ -343,12 +342,9 @@ def _add_counters(result: Result, meta: dict[str, Any]) -> None:
             sum(check[name][key] for name in DIRECTIONS if name in check) for key in ("bytes", "device_bytes_max")
         )
         if seen < DEVICE_LEAST_SHARE * claimed:
-            result["failures"].append(
-                {
-                    "code": "device_counters_differ",
-                    "message": f"{result['engine']['name']} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere.",
-                }
-            )
+            name = result["engine"]["name"]
+            message = f"{name} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere."
+            result["failures"].append(Failure("device_counters_differ", message).as_fault())
 
 
 def device_check(result: Result, seen: dict[str, Any]) -> dict[str, Any]:

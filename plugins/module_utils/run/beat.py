@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from ..core.failure import Failure
+from ..core.failure import Failure, messages
 from ..core.times import utc
 from ..engines import fio
 from ..linux.watch import memory_use as memory
@@ -54,7 +54,7 @@ def figures(output: str, copied_bytes_s: float | None) -> dict[str, Any]:
     known: dict[str, Any] = {}
     try:
         (result,) = fio.results(output)
-        why = " ".join(failure["message"] for failure in result["failures"])
+        why = messages(result["failures"])
         known["null_iops"] = round(result["total"]["iops"]) if not why else 0
     except Failure as failure:
         why = failure.what

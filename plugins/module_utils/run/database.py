@@ -273,7 +273,7 @@ def _measured(cluster: Cluster, workload: dict[str, Any], scratch: str, stamp: d
                 cluster.sql(tproc_c.consistency(loaded=False, only=conditions))
             )
         except Failure as failure:
-            raw["failures"].append({"code": failure.code, "message": failure.what})
+            raw["failures"].append(failure.as_fault())
     return {"raw": raw, "meta": meta}
 
 
@@ -312,11 +312,11 @@ def _driven(
                 disk = os.statvfs(scratch)
                 if disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES:
                     failures.append(
-                        {"code": "log_incomplete", "message": f"The log of transactions has filled {cluster.run_dir}."}
+                        Failure("log_incomplete", f"The log of transactions has filled {cluster.run_dir}.").as_fault()
                     )
                 elif time.monotonic() > deadline:
                     failures.append(
-                        {"code": "too_long", "message": f"{name} did not end within {GRACE_S} s of its time."}
+                        Failure("too_long", f"{name} did not end within {GRACE_S} s of its time.").as_fault()
                     )
                 if failures:
                     break
@@ -326,7 +326,7 @@ def _driven(
             meter.end()
     meta.update(started_utc=utc(begun_unix_s), finished_utc=utc(time.time()))
     if abs(time.time() - begun_unix_s - (time.monotonic() - begun_s)) > STEPPED_S:
-        failures.append({"code": "clock_stepped", "message": "The host's clock was set while the point was measured."})
+        failures.append(Failure("clock_stepped", "The host's clock was set while the point was measured.").as_fault())
     changed = meter.changed()
     if changed:
         meta["counters"] = counters.figures_of(changed)

@@ -34,7 +34,7 @@ import traceback
 from types import FrameType
 from typing import IO, Any
 
-from ..core.failure import Failure, bad_value, exit_words
+from ..core.failure import Failure, bad_value, exit_words, messages
 from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
@@ -453,12 +453,12 @@ class Supervisor:
                 meta["flags"].append("partly_cached")
             self._measure(folder, job, meta)
         except Failure as failure:
-            meta["failures"].append({"code": failure.code, "message": str(failure)})
+            meta["failures"].append(failure.as_fault())
         except Exception as error:
             # Such as a probe of the device that hangs. The others may be measured all the same.
             log(self.folder, f"{point['point_id']}\n{traceback.format_exc()}")
             message = f"{type(error).__name__}: {str(error).rstrip('.')}. The supervisor's log has all of it."
-            meta["failures"].append({"code": "unexpected", "message": message})
+            meta["failures"].append(Failure("unexpected", message).as_fault())
         finally:
             for handle in held:
                 os.close(handle)
@@ -466,7 +466,7 @@ class Supervisor:
             meta["flags"].append("clock_stepped")
         if meta.pop("timed_out", False):
             meta["failures"].append(
-                {"code": "engine_timeout", "message": f"fio did not end within {meta['wall_s']:.0f} s and was ended."}
+                Failure("engine_timeout", f"fio did not end within {meta['wall_s']:.0f} s and was ended.").as_fault()
             )
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
@@ -726,7 +726,7 @@ def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
     """What is said of the hosts that failed in a job of many; empty when nothing is known of any."""
     with contextlib.suppress(Failure):
         results = fio_distributed.results(_text(output), servers) if servers else []
-        return " ".join(failure["message"] for result in results for failure in result["failures"])
+        return messages(fault for result in results for fault in result["failures"])
     return ""
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.failure import Failure, Fault, bad_value, messages
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
@@ -204,7 +204,7 @@ class WindowsRun(WindowsScripts):
         except Failure as failure:
             if failure.code == "host_unreachable":
                 raise
-            meta["failures"].append({"code": failure.code, "message": str(failure)})
+            meta["failures"].append(failure.as_fault())
         return self._divided(jobs, meta, files)
 
     def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class WindowsRun(WindowsScripts):
             run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
             done = self._execute(name.partition("-")[0], [point], run, name)
             if done["failures"]:
-                return _reasons(done["failures"]).rstrip(".") + "."
+                return messages(done["failures"]).rstrip(".") + "."
             output = done["files"].get(self.names.raw, b"").decode("utf-8", "surrogateescape")
             written, bytes_s = self.engine.filled(output, point)
             if written < point["least_bytes"]:
@@ -295,7 +295,7 @@ class WindowsRun(WindowsScripts):
             f"warmup-{job['layer']}.{job['workload_id']}",
         )
         if done["failures"]:
-            return _reasons(done["failures"])
+            return messages(done["failures"])
         return f"{self.engine.name} ended with exit code {done['exit_code']}." if done["exit_code"] else None
 
     def drop_page_cache(self, _job: Point) -> bool:
@@ -357,30 +357,29 @@ class WindowsRun(WindowsScripts):
         if left:
             self.warn(f"[{self.host}] {install.left_words(left)}")
 
-    def _failures(self, status: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
+    def _failures(self, status: dict[str, Any], run: dict[str, Any]) -> list[Fault]:
         ended = _ended(status)
         if status["state"] == "overdue" or (ended and ended["timed_out"]):
             silent = not any(file["name"] == self.names.raw and file["size_bytes"] for file in status["files"])
             return [
-                {
-                    "code": "engine_timeout",
-                    "message": f"{self.engine.name} did not end within {run['limit_s']} s and was ended."
+                Failure(
+                    "engine_timeout",
+                    f"{self.engine.name} did not end within {run['limit_s']} s and was ended."
                     + (self.engine.silence if silent else ""),
-                }
+                ).as_fault()
             ]
         if ended is None:
             return [
-                {
-                    "code": "run_lost",
-                    "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or someone ended it.",
-                }
+                Failure(
+                    "run_lost",
+                    f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or someone ended it.",
+                ).as_fault()
             ]
         if ended["error"]:
             return [
-                {
-                    "code": "engine_start_failed",
-                    "message": f"{self.engine.name} could not be run: {str(ended['error']).rstrip('.')}.",
-                }
+                Failure(
+                    "engine_start_failed", f"{self.engine.name} could not be run: {str(ended['error']).rstrip('.')}."
+                ).as_fault()
             ]
         return []
 
@@ -501,7 +500,3 @@ def _ended(status: dict[str, Any]) -> dict[str, Any] | None:
 
 def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
-
-
-def _reasons(failures: list[dict[str, Any]]) -> str:
-    return " ".join(failure["message"] for failure in failures)

@@ -153,7 +153,7 @@ def meta_of(files: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _unusable(why: str) -> dict[str, Any]:
-    return {"failures": [{"code": "files_unusable", "message": why}], "flags": [], "overridden": []}
+    return {"failures": [Failure("files_unusable", why).as_fault()], "flags": [], "overridden": []}
 
 
 def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> Result:
@@ -203,9 +203,9 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
                 # Why it breaks off, when it is known.
                 if meta.get("exit_code"):
                     meta["failures"].append(
-                        {"code": "engine_exit", "message": f"{engine.name} {exit_words(meta['exit_code'])}."}
+                        Failure("engine_exit", f"{engine.name} {exit_words(meta['exit_code'])}.").as_fault()
                     )
-                meta["failures"].append({"code": failure.code, "message": str(failure)})
+                meta["failures"].append(failure.as_fault())
     if meta and "test" in meta:
         # One file of several points; which of its tests is this one's is noted, None when it has none.
         measured = [] if meta["test"] is None else measured[meta["test"] : meta["test"] + 1]

@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Any
 
+from ...module_utils.core.failure import messages
 from ...module_utils.core.layers import Layer
 from ...module_utils.engines import databases, hammerdb_load
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
@@ -126,7 +127,7 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
 def line(result: dict[str, Any]) -> str:
     """The point in a line for a terminal."""
     if result["status"] != "measured":
-        return f"{result['point_id']}: {' '.join(failure['message'] for failure in result['failures'])}"
+        return f"{result['point_id']}: {messages(result['failures'])}"
     rates = f"{result['point_id']}: {result['tpm']:.0f} TPM, {result['nopm']:.0f} NOPM"
     if "transactions" not in result:
         return f"{rates}, by {result['engine']['name']}"

@@ -77,10 +77,6 @@ OF_PLACES = {
     'plugins/module_utils/linux/disks/device_safety.py: item["code"]': set(),
     'plugins/module_utils/linux/disks/device_safety.py: reasons[0]["code"]': set(),
     "plugins/module_utils/engines/hammerdb_load.py: failure.code": set(),
-    "plugins/module_utils/run/database.py: failure.code": set(),
-    "plugins/module_utils/run/runner.py: failure.code": set(),
-    "plugins/plugin_utils/benchmark/windows_runner.py: failure.code": set(),
-    "plugins/plugin_utils/store/archive.py: failure.code": set(),
     # The shape of what a host notes.
     "plugins/plugin_utils/store/archive.py: str": set(),
     'plugins/plugin_utils/windows/engines.py: result["failures"][0]["code"]': set(),
