@@ -13,15 +13,11 @@ from typing import Any, TypedDict
 from .visible import visible
 
 
-class _Fault(TypedDict):
+class Fault(TypedDict):
+    """A failure as stored results keep it: its code, and what and remedy as a text."""
+
     code: str
     message: str
-
-
-class Fault(_Fault, total=False):
-    """A failure as stored results keep it: its code, and what and remedy as a text. said: the engine's own words."""
-
-    said: str
 
 
 class Failure(Exception):

@@ -40,7 +40,7 @@ UNFIT = object()
 class Problem(Failure):
     """What is wrong with one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead.
 
-    instead: what stands behind a colon; the remedy of another failure is a sentence of its own, with its full stop.
+    instead: what follows a colon; the remedy of another failure is a sentence of its own, with its full stop.
     """
 
     def __init__(self, variable: str, value: str | None, why: str, instead: str) -> None:
