@@ -13,7 +13,7 @@ import time
 import yaml
 from ansible.utils.display import Display
 
-from ..module_utils.core.failure import Failure, messages
+from ..module_utils.core.failure import Failure
 from ..module_utils.core.visible import visible
 from ..module_utils.engines.catalogue import ENGINES, check_host
 from ..module_utils.result import result as schema
@@ -24,6 +24,7 @@ from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.benchmark import plan, progress, search, theirs
 from ..plugin_utils.benchmark.keep import keep
 from ..plugin_utils.benchmark.linux_runner import LinuxRun
+from ..plugin_utils.benchmark.outcome import points_failed
 from ..plugin_utils.benchmark.windows_runner import WindowsRun
 from ..plugin_utils.store import run_folder
 from ..plugin_utils.store.archive import unpack
@@ -43,7 +44,6 @@ ARGUMENTS = {
     "sweep": {"type": "dict"},
     "exclude": {"type": "list", "elements": "dict", "default": []},
     "repetitions": {"type": "int", "default": 1},
-    "measure": {"type": "bool", "default": True},
     "only_repetitions": {"type": "list", "elements": "int", "default": []},
     "order": {"type": "str", "choices": list(plan.ORDERS), "default": "interleaved"},
     "seed": {"type": "int"},
@@ -130,9 +130,7 @@ class ActionModule(CollectionAction):
         if self.measured:
             results = self._against_ceiling(results)
         missing = [point for point in points if point["point_id"] not in results]
-        answer.update(
-            changed=bool(self.args["measure"] and (self.measured or missing)), estimated_s=round(self.estimated_s, 1)
-        )
+        answer.update(changed=bool(self.measured or missing), estimated_s=round(self.estimated_s, 1))
         answer["points"] = [plan.shown(point, self.options, self._status(point, results)) for point in points]
         failed = {name: result["failures"] for name, result in results.items() if result["status"] == "failed"}
         if self.options["search"] and not missing and not failed:
@@ -143,15 +141,7 @@ class ActionModule(CollectionAction):
             self._list(answer)
             return answer
         if failed:
-            first, why = next(iter(failed.items()))
-            failure = Failure(
-                "points_failed",
-                f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {messages(why)}",
-                f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
-                failed=failed,
-                measured=len(results) - len(failed),
-                run_dir=self.run_dir,
-            )
+            failure = points_failed(self.host, self.run_dir, failed, len(results))
             # Ansible takes no facts from a task that failed; it would only print them.
             return {**answer, "failed": True, **failure.as_result()}
         answer["ansible_facts"] = {
@@ -200,9 +190,6 @@ class ActionModule(CollectionAction):
         """Add the results of these points, those that are stored and, unless in check mode, those that are not. Returns whether all are there and good."""
         kept = {} if self.args["force"] else run_folder.stored(self.run_dir, points)
         results.update(kept)
-        if not self.args["measure"]:
-            results.update(run_folder.failed(self.run_dir, points))
-            return False
         missing = [point for point in points if point["point_id"] not in kept]
         host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))
         expected_s = duration.plan_s(host_plan)

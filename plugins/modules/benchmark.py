@@ -88,12 +88,6 @@ options:
     description: How often every point is measured. A comparison wants at least 4, better 5.
     type: int
     default: 1
-  measure:
-    description:
-      - V(false) measures nothing, and fails with C(failure.code) V(points_failed) when stored points of what is asked for have failed.
-      - For hosts that take turns, and say at the end what failed.
-    type: bool
-    default: true
   only_repetitions:
     description: Numbers of the repetitions that this task measures. By default all; for variants, which take turns.
     type: list

@@ -62,18 +62,6 @@ def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
     return results
 
 
-def failed(run_dir: str, points: list[Point]) -> dict[str, Any]:
-    """{point_id: result} of these points that failed when they were last measured."""
-    results, added = {}, additions.Additions(run_dir, json.loads)
-    for point in points:
-        path = os.path.join(run_dir, "points", point["point_id"], "result.json")
-        if os.path.exists(path):
-            result = added.to(schema.load(path))
-            if (result["status"], result.get("fingerprint")) == ("failed", point["fingerprint"]):
-                results[point["point_id"]] = result
-    return results
-
-
 def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: dict[str, Any]) -> None:
     """files: {one of KEPT: content}."""
     place = f"points/{point_id}"

@@ -14,10 +14,10 @@ import actions
 import places
 import pytest
 from actions import checked
-from ansible_collections.storlab.testbed.plugins.action import benchmark
+from ansible_collections.storlab.testbed.plugins.action import benchmark, benchmark_failures
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import outcome, progress
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plans
-from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import progress
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive as left
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, run_folder
 from unchanged import refused, unchanged
@@ -236,36 +236,31 @@ def test_failed_points_are_measured_again(tmp_path):
     assert run_folder.stored(str(tmp_path), [point]) == {}
 
 
-def test_at_the_end_of_all_rounds_what_failed_in_any_is_told_and_nothing_is_measured(tmp_path, monkeypatch):
-    workload = {"read_percent": 70, "runtime_s": 1, "ramp_s": 0}
-    asked = {"workload": workload, "repetitions": 3, "results_dir": str(tmp_path)}
-    points = [one for one in plan(**asked)["points"] if one["layer"] == "backing-bench"]
-    run = tmp_path / "embedded" / "first"
-    for point, files in zip(points, (point_files(), {}, {})):
-        found = left.read_point(point, LAYERS["backing-bench"], args(**asked), files)
-        run_folder.write_point(str(run), point["point_id"], found, files)
-    # What was asked for differently has nothing to do with it.
-    other = left.read_point({**points[0], "fingerprint": "other"}, LAYERS["backing-bench"], args(**asked), {})
-    run_folder.write_point(str(run), "p999", other, {})
+def test_at_the_end_of_all_rounds_what_failed_in_any_is_one_failure(tmp_path):
+    """Without a look at the stored results, which another task may have changed meanwhile."""
+    folder = str(tmp_path / "embedded" / "first")
+    lost, slow = Failure("no_io", "No I/O was done.").as_fault(), Failure("too_short", "Ran 1 s.", "Wait.").as_fault()
+    turns = [
+        outcome.points_failed("target01", folder, {"b.r1": [lost], "c.r1": [slow]}, 3),
+        outcome.points_failed("target01", folder, {"b.r3": [slow]}, 3),
+    ]
+    kept = json.loads(json.dumps([failure.as_result()["failure"] for failure in turns]))
 
-    def judged(repetitions: list) -> dict:
-        given = {
-            "testbed_id": "embedded",
-            "run_id": "first",
-            "layers": {"backing-bench": LAYERS["backing-bench"]},
-            **asked,
-        }
-        task = actions.make(benchmark, {**given, "measure": False, "only_repetitions": repetitions})
-        monkeypatch.setattr(benchmark.ActionModule, "_measure", lambda *_of: pytest.fail("it measures"))
+    def answer(failures: list) -> dict:
+        task = actions.make(benchmark_failures, {"failures": failures, "points": 9})
         with unchanged(tmp_path):
             return task.run(task_vars={"inventory_hostname": "target01"})
 
-    answer = judged([])
-    assert answer["failed"] and not answer["changed"]
-    assert answer["failure"]["code"] == "points_failed"
-    assert set(answer["failure"]["details"]["failed"]) == {points[1]["point_id"], points[2]["point_id"]}
-    assert "2 of 3 points on target01 failed" in answer["msg"]
-    assert "failed" not in judged([1])
+    ended = answer(kept)
+    assert ended["failed"] and ended["failure"]["code"] == "points_failed"
+    assert ended["failure"]["details"] == {
+        "failed": {"b.r1": [lost], "c.r1": [slow], "b.r3": [slow]},
+        "measured": 6,
+        "run_dir": folder,
+    }
+    assert ended["failure"]["what"] == "3 of 9 points on target01 failed, first b.r1: No I/O was done."
+    assert ended["msg"] == f"{ended['failure']['what']} {ended['failure']['remedy']}" and folder in ended["msg"]
+    assert "failed" not in answer([])
 
 
 def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):

@@ -75,7 +75,6 @@ def test_a_failure_that_was_added_makes_the_point_a_failed_one(run):
         store.open_run(str(run)).full(POINT),
         store.open_run(str(run)).rows[0],
         dict(run_folder.results(str(run)))[POINT],
-        run_folder.failed(str(run), [{"point_id": POINT, "fingerprint": None}])[POINT],
         next(one for one in load.read_run(str(run)).results if one["point_id"] == POINT),
     ]
     assert all((point["status"], point["failures"]) == ("failed", [why]) for point in points)
