@@ -342,6 +342,16 @@ def test_the_glossary_is_in_order_and_has_the_words_of_the_house():
     assert any("scratch" in term for term in terms)
 
 
+def test_the_first_page_counts_the_profiles():
+    profiles = list((ROOT / "roles" / "benchmark" / "files" / "profiles").glob("*.yml"))
+    assert f"[{len(profiles)} named profiles]" in TEXTS["README.md"]
+
+
+def test_the_first_page_reaches_its_first_command_on_one_screen():
+    before = TEXTS["README.md"].partition("```\n")[0].splitlines()
+    assert len(before) <= 12
+
+
 # ---------------------------------------------------------------- furniture of the repository
 
 
