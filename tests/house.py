@@ -161,6 +161,9 @@ class Names:
                 self.read.add(node.id)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 self.taken.add((known.get(node.value.id, ""), node.attr))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+                # The name of a file in a package that was imported: views.load.view.
+                self.taken.add((node.value.attr, node.attr))
 
     def uses(self, module: str, name: str) -> bool:
         return (module.split(".")[-1], name) in self.taken

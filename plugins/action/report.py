@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import bad_value
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.report import index, junit, model, render, scrub, static, verdicts
+from ..plugin_utils.report import index, junit, model, render, rows, scrub, static, terminal, verdicts
 from ..plugin_utils.report.pages import apply, find_browser, plan, text_of
 from ..plugin_utils.store import load
 from ..plugin_utils.store.store import runs
@@ -75,8 +75,8 @@ class ActionModule(CollectionAction):
                 verdict=report.verdict,
                 trust=report.trust,
                 next_step=report.next_step,
-                summary=render.summary(report),
-                table=render.table(report),
+                summary=rows.summary(report),
+                table=terminal.table(report),
                 points=len(report.points),
                 points_failed=len(report.failed),
                 damaged=report.damaged,

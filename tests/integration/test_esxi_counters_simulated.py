@@ -408,9 +408,9 @@ def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
 def test_the_report_of_the_run_shows_it_as_simulated(lab):
     built = model.build(load.read_run(str(lab.run_dir)))
     tables = [
-        view(waterfall, views.Choices(built))
+        view(waterfall, views.base.Choices(built))
         for waterfall in built.waterfalls
-        for view in (views.esxi_split, views.cpu_cost)
+        for view in (views.esxi.table, views.cpu.table)
     ]
     grid = markup.templates().get_template("table.html.j2").module.grid
     pages = "".join(grid(table) for table in tables if table)

@@ -223,14 +223,15 @@ CUT_OFF = """[...document.querySelectorAll('main *')].filter((element) => {
 
 
 def test_long_words_beside_a_published_figure_push_no_column_out_of_sight(browser, tmp_path, monkeypatch):
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import html_page
+
     monkeypatch.syspath_prepend(ROOT / "tests" / "unit" / "report")
-    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import render
     from test_report_ratios import FIGURES, measured
 
     # As long as those of the shipped profile.
     said = {"where": "VMFS to RDM on ESX Server 3.5", "note": "sequential; about; CPU cycles per I/O"}
     page = tmp_path / "index.html"
-    page.write_text(render.html(measured([{**figure, **said} for figure in FIGURES])), encoding="utf-8")
+    page.write_text(html_page.html(measured([{**figure, **said} for figure in FIGURES])), encoding="utf-8")
     browser.open(page)
     hidden = (
         "((table) => table.scrollWidth - table.closest('.scroll').clientWidth)(document.querySelector('.published'))"

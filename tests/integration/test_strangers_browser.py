@@ -68,11 +68,11 @@ def acts(browser, page: Path) -> int:
 
 @pytest.mark.parametrize("kind", EVIL)
 def test_nothing_of_a_stranger_runs(browser, stored, tmp_path, kind):
-    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import html_page, model
 
     built = model.build(hostile_run.poisoned(stored, EVIL[kind]), EVIL[kind])
     page = tmp_path / "index.html"
-    page.write_text(render.html(built), encoding="utf-8")
+    page.write_text(html_page.html(built), encoding="utf-8")
     assert acts(browser, page) == 0
     assert [url for url in browser.requested() if "strangers" in url] == []
     assert ACT in browser.run("document.body.textContent"), "shown as text"

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from ...module_utils.core import units
-from . import databases, render, views
+from . import databases, views
 from .markup import asset, fill, style
-from .model import Report
+from .nouns import Report
+from .results_json import json_of
 
 SCHEMA = "storlab.experiments/1"
 FAILURES_SHOWN = 3  # of one experiment; the log has all
@@ -170,12 +171,13 @@ def _machines(report: Report) -> dict[str, list[str]]:
 
 def files(index: dict[str, Any], outcomes: dict[str, Outcome]) -> dict[str, str]:
     """File name -> text. index: as build makes it, of the same outcomes."""
-    return {"index.html": html(index, outcomes), "index.json": render.json_of(index)}
+    return {"index.html": html(index, outcomes), "index.json": json_of(index)}
 
 
 def html(index: dict[str, Any], outcomes: dict[str, Outcome]) -> str:
     published = {
-        name: views.published(outcome.report, views.Choices(outcome.report)) for name, outcome in outcomes.items()
+        name: views.published.table(outcome.report, views.base.Choices(outcome.report))
+        for name, outcome in outcomes.items()
     }
     loads = {
         row["name"]: databases.beside(row["database"]["published"], row["database"]["measured"])

@@ -23,8 +23,10 @@ from ..compare import alike
 from ..store import load, store
 from ..store.cells import Figure
 from ..store.flatten import flatten
-from . import charts, model, plot, render, views
+from . import charts, model, plot, views
 from .markup import asset, fill, joined, shapes, style
+from .results_json import json_of
+from .sentences import workload_words
 from .tables import Table, cell, words
 
 SCHEMA = "storlab.runs/1"
@@ -90,7 +92,7 @@ def _run(folder: str) -> tuple[Any, ...]:
     report = model.build(run)
     profiles = [
         " ".join(str(profile[key]) for key in ("name", "version") if profile.get(key))
-        for profile in views.profiles(report)
+        for profile in views.figures.profiles(report)
     ]
     facts = {fact: text for fact, text in flatten(run.environments, "hosts") if text}
     engines = {
@@ -128,7 +130,7 @@ def _figures(rows: list[dict[str, Any]]) -> Figures:
                 values.setdefault((row["workload_id"], layer, metric), []).append(value)
     return Figures(
         {place: (statistics.median(each), min(each), max(each)) for place, each in values.items()},
-        {row["workload_id"]: model.workload_words(row["workload"]) for row in rows},
+        {row["workload_id"]: workload_words(row["workload"]) for row in rows},
     )
 
 
@@ -137,7 +139,7 @@ def _figures(rows: list[dict[str, Any]]) -> Figures:
 
 def files(index: dict[str, Any]) -> dict[str, Any]:
     """File name -> text."""
-    return {"index.html": html(index), "index.json": render.json_of(index)}
+    return {"index.html": html(index), "index.json": json_of(index)}
 
 
 def html(index: dict[str, Any]) -> str:
@@ -148,7 +150,7 @@ def html(index: dict[str, Any]) -> str:
         "runs": [{"label": label, "name": run["name"]} for label, run in zip(_labels(runs), runs)],
         "marks": marks,
         "words": index["workloads"],
-        "metrics": {name: {"title": views.METRICS[name][1], "unit": _unit(name)} for name in METRICS},
+        "metrics": {name: {"title": views.base.METRICS[name][1], "unit": _unit(name)} for name in METRICS},
         "chosen": chosen,
         "trends": _embedded(index, chosen),
     }
@@ -164,7 +166,7 @@ def html(index: dict[str, Any]) -> str:
         single=_single(index, chosen) if chosen else None,
         table=_table(index, chosen) if chosen else None,
         title=f"Runs of {index['testbed_id']}",
-        metric_words=views.METRIC_WORDS,
+        metric_words=views.base.METRIC_WORDS,
         data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
         complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))),
         moment=units.moment,
@@ -251,7 +253,9 @@ def _unit(metric: str) -> str:
 def _line(index: dict[str, Any], chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     """([[run, Figure]], how the metric is written)."""
     workload, layer, metric = chosen
-    return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.METRICS[metric][2]
+    return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.base.METRICS[
+        metric
+    ][2]
 
 
 def _single(index: dict[str, Any], chosen: tuple[Any, ...]) -> dict[str, str] | None:
@@ -262,7 +266,7 @@ def _single(index: dict[str, Any], chosen: tuple[Any, ...]) -> dict[str, str] | 
     ((at, figure),) = line
     return {
         "value": word(figure.value),
-        "title": views.METRICS[chosen[2]][1],
+        "title": views.base.METRICS[chosen[2]][1],
         "span": "" if word(figure.low) == word(figure.high) else f"{word(figure.low)}–{word(figure.high)}",
         "run": index["runs"][at]["name"],
     }
@@ -273,20 +277,20 @@ def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> 
     runs, labels = index["runs"], _labels(index["runs"])
     x = plot.Axis("linear", -0.5, len(runs) - 0.5, tuple(enumerate(labels)), "runs, oldest first")
     spans = [value for _at, figure in line for value in (figure.low, figure.high)]
-    y = charts.value_axis(spans, word, views.METRICS[chosen[2]][1], _unit(chosen[2]), log=False)
+    y = charts.value_axis(spans, word, views.base.METRICS[chosen[2]][1], _unit(chosen[2]), log=False)
     height = 260
     drawn = plot.line([(at, figure.value) for at, figure in line], x, y, "c0") + plot.bars(
         [((at, at, at), (figure.value, figure.low, figure.high)) for at, figure in line], x, y, "c0"
     )
     changed = joined(shapes().changed(f"{100 * x.at(mark['run'] - 0.5):.2f}", height, mark["number"]) for mark in marks)
     dots = [
-        plot.dot(at, figure.value, x, y, height, f"{labels[at] or runs[at]['name']}: {views.spread(figure, word)}")
+        plot.dot(at, figure.value, x, y, height, f"{labels[at] or runs[at]['name']}: {views.base.spread(figure, word)}")
         for at, figure in line
     ]
     description = f"{len(line)} runs, from {word(line[0][1].value)} to {word(line[-1][1].value)}; the environment changed {len(marks)} times."
     return plot.frame(
         "trend",
-        f"{views.METRICS[chosen[2]][0]}: {index['workloads'][chosen[0]]}, {chosen[1]}",
+        f"{views.base.METRICS[chosen[2]][0]}: {index['workloads'][chosen[0]]}, {chosen[1]}",
         description,
         x,
         y,
@@ -318,7 +322,7 @@ def _table(index: dict[str, Any], chosen: tuple[Any, ...]) -> Table:
         [
             ("Run", False),
             ("Began", False),
-            (f"{views.METRICS[chosen[2]][1]}, median", True),
+            (f"{views.base.METRICS[chosen[2]][1]}, median", True),
             ("lowest", True),
             ("highest", True),
         ],

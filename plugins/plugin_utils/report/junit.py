@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ...module_utils.core import units
 from ..store.flatten import flatten
-from .model import FLAG_WORDS, Report
+from .nouns import Report
+from .sentences import FLAG_WORDS
 
 # A layer that is near to what the generator can do is a fast layer; its flag says the rest.
 REMARKS = ("generator",)

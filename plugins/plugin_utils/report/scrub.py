@@ -18,7 +18,7 @@ from typing import Any
 
 from ...module_utils.core.layers import KINDS
 from ..store.load import Run
-from .model import Report
+from .nouns import Report
 
 NAMING = {
     **dict.fromkeys(

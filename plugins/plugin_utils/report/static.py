@@ -17,9 +17,10 @@ from typing import Any
 from markupsafe import Markup
 
 from ...module_utils.core import units
-from . import charts, plot, render, theme, views
+from . import charts, html_page, plot, theme, views
 from .markup import fill, templates
-from .model import Report, Waterfall, workload_words
+from .nouns import Report, Waterfall
+from .sentences import workload_words
 
 CHARTS, CAPTIONS = "charts", "captions.md"
 WIDE = 920  # pixels of a chart with its margins
@@ -67,14 +68,14 @@ def source(report: Report) -> str:
 
 def _named(report: Report) -> dict[str, Any]:
     """Name -> (chart, SVG); charts of one title are numbered."""
-    choices = views.Choices(report)
-    apart = views.drawn(report, views.SECTIONS)
+    choices = views.base.Choices(report)
+    apart = views.base.drawn(report, views.base.SECTIONS)
     drawn: list[Any] = [
         waterfall_chart(waterfall, choices)
         for waterfall in report.waterfalls
         if waterfall.steps and waterfall.workload_id in apart
     ]
-    drawn += [chart for chart in render.drawn(render.content(report)) if "narrow" not in chart.css.split()]
+    drawn += [chart for chart in html_page.drawn(html_page.content(report)) if "narrow" not in chart.css.split()]
     named: dict[str, Any] = {}
     caption = f"{report.testbed_id} · {report.run_id}"
     for chart in drawn:
@@ -126,7 +127,7 @@ class Ladder(plot.Chart):
         return markup
 
 
-def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> Ladder:
+def waterfall_chart(waterfall: Waterfall, choices: views.base.Choices) -> Ladder:
     """Layer, IOPS on a log axis, mean latency on a linear one, and what the layer takes away, from the bottom of the chain to its top."""
     steps = waterfall.steps
     rates = [figure for step in steps if (figure := step.cell.figure("iops")) and figure.low > 0]
@@ -142,7 +143,7 @@ def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> Ladder:
         marks = []
         if rate and rate.low > 0:
             marks.append((rate_at, charts.rate_mark(rate, scale)))
-            texts.append(("node-figure", rate_at, top + 40, views.spread(rate, units.iops)))
+            texts.append(("node-figure", rate_at, top + 40, views.base.spread(rate, units.iops)))
         if mean is not None and full:
             solid = step.comparable or step.relation == "ceiling"
             marks.append((mean_at, charts.added_mark(below or 0, mean, full, solid)))

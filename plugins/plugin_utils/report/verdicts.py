@@ -11,7 +11,7 @@ from ...module_utils.core import units
 from ...module_utils.core.failure import bad_value
 from ...module_utils.result import targets
 from ..store.cells import Cell
-from .model import Report, Step
+from .nouns import Report, Step
 
 MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
 

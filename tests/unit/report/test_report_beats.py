@@ -9,7 +9,15 @@ import json
 from dataclasses import replace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, scrub
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    html_page,
+    markdown,
+    model,
+    nouns,
+    render,
+    results_json,
+    scrub,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 from report_page import Page
@@ -36,7 +44,7 @@ def lines(host: str, values: list) -> list:
     ]
 
 
-def built(stored, beats: list) -> model.Report:
+def built(stored, beats: list) -> nouns.Report:
     return model.build(replace(stored, beats=beats))
 
 
@@ -47,9 +55,9 @@ def section(page: str) -> str:
 
 def test_a_run_without_beats_has_no_section(stored):
     report = built(stored, [])
-    page = render.html(report)
+    page = html_page.html(report)
     assert 'id="beats"' not in page and 'href="#beats"' not in page
-    assert "beats" not in json.loads("".join(render.results_json(report)))
+    assert "beats" not in json.loads("".join(results_json.results_json(report)))
 
 
 def test_a_host_that_became_slower_is_said_in_every_form(stored):
@@ -57,10 +65,10 @@ def test_a_host_that_became_slower_is_said_in_every_form(stored):
     said = "hypervisor01 itself became slower while the run was measured: fio's null engine issued 1"
     warned = [flag["text"] for flag in report.flags if flag["level"] == "warning" and "itself became" in flag["text"]]
     assert len(warned) == 1 and warned[0].startswith(said)
-    page = render.html(report)
+    page = html_page.html(report)
     assert said in section(page) and 'href="#beats"' in page
-    assert said in render.markdown(report).replace("\\", "")
-    kept = json.loads("".join(render.results_json(report)))["beats"]
+    assert said in markdown.markdown(report).replace("\\", "")
+    kept = json.loads("".join(results_json.results_json(report)))["beats"]
     assert {(one["host"], one["figure"]): one["verdict"] for one in kept} == {
         ("target01", "null_iops"): "steady",
         ("target01", "memory_copy_bytes_s"): "steady",
@@ -72,13 +80,13 @@ def test_a_host_that_became_slower_is_said_in_every_form(stored):
 def test_hosts_that_stood_still_are_said_to_have(stored):
     report = built(stored, lines("target01", STEADY))
     assert not any("itself became" in flag["text"] for flag in report.flags)
-    words = section(render.html(report))
+    words = section(html_page.html(report))
     assert "No host became slower or faster than its own spread allows." in words
     assert "no trend" in words and "8,100 MB/s" in words
 
 
 def test_few_rounds_tell_nothing(stored):
-    words = section(render.html(built(stored, lines("target01", FALLING[:3]))))
+    words = section(html_page.html(built(stored, lines("target01", FALLING[:3]))))
     assert "At least 4 rounds are needed" in words and "too few rounds" in words and "No host became" not in words
 
 
@@ -89,10 +97,10 @@ def test_what_was_not_played_is_said_once_a_host(stored):
         for number in (1, 2)
     ]
     report = built(stored, beats)
-    page = render.html(report)
+    page = html_page.html(report)
     assert page.count("&lt;b&gt;no&lt;/b&gt;") == 1 and "<b>no</b>" not in page
     assert "guest01: no beat is played on Windows hosts." in section(page)
-    assert render.markdown(report).count("Reference check of ") == 2
+    assert markdown.markdown(report).count("Reference check of ") == 2
 
 
 def test_no_host_is_named_in_a_scrubbed_report(stored):

@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, sentences
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report.beside import extremes
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
@@ -124,10 +124,10 @@ def test_a_report_of_layers_beside_each_other_says_so_first(run):
 
 def test_the_headline_says_when_the_repetitions_do_not_tell_a_step_from_none(run):
     step = next(step for waterfall in model.build(run).waterfalls for step in waterfall.steps if step.below)
-    sentence = model._open(replace(step, added_between_ns=(-1.28e6, 9.68e6)))
+    sentence = sentences._open(replace(step, added_between_ns=(-1.28e6, 9.68e6)))
     assert sentence == " The repetitions cannot yet distinguish it from zero (95 %: −1.28 ms to +9.68 ms)."
     for told in ((1.5e6, 9.0e6), (-9.0e6, -2.0e6), None):
-        assert model._open(replace(step, added_between_ns=told)) == ""
+        assert sentences._open(replace(step, added_between_ns=told)) == ""
 
 
 def test_a_chain_is_no_pair_of_sides(run):

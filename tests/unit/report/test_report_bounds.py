@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    html_page,
+    model,
+    render,
+    rows,
+    terminal,
+    views,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Cell
 from fixtures.report import make_fixture
@@ -111,16 +118,16 @@ def test_bounds_stand_in_every_form(run):
     for repetition in (1, 2):
         change(run, LAYER, repetition, bounded(2, 5))
     report = model.build(load.read_run(str(run)))
-    files, row = render.render(report), next(row for row in render.summary(report) if row["layer"] == LAYER)
+    files, row = render.render(report), next(row for row in rows.summary(report) if row["layer"] == LAYER)
     assert (row["latency_p99_lower_ns"], row["latency_p99_upper_ns"]) == (2e6, 5e6) and "latency_p99_ns" not in row
     page = files["index.html"]
     waterfall = page.split(f'data-layer="{LAYER}"')[1].split("</tr>")[0]
     assert re.search(r'data-metric="latency_p99_ns"><span class="bounds">2–5 ms</span>', waterfall)
     assert "a histogram is missing" in page and page.split('id="points"')[1].count('<td class="n bounds">2–5 ms') == 2
-    assert "| 2–5 ms |" in files["report.md"] and any("2–5 ms" in line for line in render.table(report))
-    rows = [row for row in csv.DictReader(io.StringIO(files["results.csv"])) if row["layer"] == LAYER]
+    assert "| 2–5 ms |" in files["report.md"] and any("2–5 ms" in line for line in terminal.table(report))
+    lines_of = [row for row in csv.DictReader(io.StringIO(files["results.csv"])) if row["layer"] == LAYER]
     columns = ("total_latency_p99_lower_ns", "read_latency_p99_upper_ns", "total_latency_p99_ns")
-    assert [[row[column] for column in columns] for row in rows] == [["2000000.0", "5000000.0", ""]] * 2
+    assert [[row[column] for column in columns] for row in lines_of] == [["2000000.0", "5000000.0", ""]] * 2
     said = json.loads(files["results.json"])["workloads"][0]["layers"]
     assert next(layer for layer in said if layer["layer"] == LAYER)["latency_p99_upper_ns"] == 5e6
 
@@ -154,7 +161,7 @@ def together(*rates):
 
 def clients_of(run: Path) -> list:
     """[[text of each field]] of the table."""
-    page = render.html(model.build(load.read_run(str(run))))
+    page = html_page.html(model.build(load.read_run(str(run))))
     if 'id="clients"' not in page:
         return []
     table = page.split('<section id="clients">')[1].split("</table>")[0].split("<tbody>")[1]
@@ -175,7 +182,7 @@ def test_every_client_of_a_point_is_listed_with_its_part(run):
 
 
 def test_of_many_clients_each_point_says_how_many_and_the_ends(run, monkeypatch):
-    monkeypatch.setattr(views, "CLIENTS_SHOWN", 3)
+    monkeypatch.setattr(views.clients, "CLIENTS_SHOWN", 3)
     change(run, LAYER, 1, together(1500.5, None, 2750))
     change(run, LAYER, 2, together(800, 700))
     assert clients_of(run) == [

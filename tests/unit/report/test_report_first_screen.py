@@ -11,7 +11,15 @@ import re
 
 import pytest
 import synthetic_run
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    html_page,
+    markdown,
+    model,
+    nouns,
+    results_json,
+    views,
+    waterfall,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 
@@ -30,7 +38,7 @@ def run(stored) -> load.Run:
 
 
 @pytest.fixture(scope="module")
-def sampled(tmp_path_factory) -> model.Report:
+def sampled(tmp_path_factory) -> nouns.Report:
     return model.build(load.read_run(synthetic_run.write_run(str(tmp_path_factory.mktemp("results")), "chain", 1)))
 
 
@@ -38,11 +46,11 @@ def of(run: load.Run, layer: str) -> list:
     return [result for result in run.results if result["layer"] == layer]
 
 
-def step(report: model.Report, layer: str) -> model.Step:
+def step(report: nouns.Report, layer: str) -> nouns.Step:
     return next(step for step in report.headline.steps if step.cell.layer == layer)
 
 
-def warnings(report: model.Report) -> list:
+def warnings(report: nouns.Report) -> list:
     return [flag["text"] for flag in report.flags if flag["level"] == "warning"]
 
 
@@ -75,7 +83,7 @@ def test_a_memory_measured_under_load_is_said_to_be(run, load_1min, cores, said)
 # -- percentiles of too few I/Os --------------------------------------------------------------------------------------
 
 
-def limited(run: load.Run, ios: int) -> model.Report:
+def limited(run: load.Run, ios: int) -> nouns.Report:
     """The same run in which the guest did so many I/Os in each of its five repetitions."""
     for result in of(run, GUEST):
         for part in ("read", "write", "total"):
@@ -101,7 +109,7 @@ def test_a_percentile_needs_ten_ios_beyond_it(run, ios, absent):
 
 def test_what_is_too_few_is_a_dash_on_the_page_and_stays_in_the_points(run):
     report = limited(run, 90)
-    page = render.html(report)
+    page = html_page.html(report)
     row = re.search(r'<tr class="[^"]*" data-layer="guest-guest01">.*?</tr>', page, re.DOTALL)
     row = row or re.search(r'<tr class="[^"]*costliest" data-layer="guest-guest01">.*?</tr>', page, re.DOTALL)
     assert re.search(r'data-metric="latency_p99_ns"><span class="absent"', row[0])
@@ -112,7 +120,7 @@ def test_what_is_too_few_is_a_dash_on_the_page_and_stays_in_the_points(run):
 # -- the headline -----------------------------------------------------------------------------------------------------
 
 
-def overlapping(run: load.Run, *layers: str) -> model.Report:
+def overlapping(run: load.Run, *layers: str) -> nouns.Report:
     """The repetitions of these layers reach from nothing to a second, so nothing parts them from their neighbours."""
     for layer in layers:
         first, last = of(run, layer)[0], of(run, layer)[-1]
@@ -131,22 +139,22 @@ def test_a_step_whose_repetitions_overlap_is_no_headline(run):
 def test_where_all_overlap_none_is_called_the_most_expensive(run):
     report = overlapping(run, *{result["layer"] for result in run.results if result["layer_kind"] != "ceiling"})
     assert report.headline.costliest is None and "repetitions of the layers overlap" in report.verdict
-    assert "Most expensive step" not in render.html(report) and "Measure more repetitions" in report.next_step
+    assert "Most expensive step" not in html_page.html(report) and "Measure more repetitions" in report.next_step
 
 
 # -- the figures to take home -----------------------------------------------------------------------------------------
 
 
-def tiles(report: model.Report) -> dict:
+def tiles(report: nouns.Report) -> dict:
     """{label: (value, line below, whether the value is set apart as unsure)} as the page shows them."""
     found = re.findall(
         r'<div class="tile[^"]*"><span>(.*?)</span><b( class="unsure")?>(.*?)</b><small>(.*?)</small>',
-        render.html(report),
+        html_page.html(report),
     )
     return {label: (value, below, bool(unsure)) for label, unsure, value, below in found}
 
 
-def with_interval(report: model.Report, between: tuple | None) -> model.Report:
+def with_interval(report: nouns.Report, between: tuple | None) -> nouns.Report:
     report.headline.costliest.added_mean_ns = 1.04e6
     report.headline.costliest.added_between_ns = between
     return report
@@ -195,15 +203,15 @@ def test_top_and_lowest_are_of_one_lane(run, costliest, top, lowest):
 def test_a_lane_of_one_measured_layer_has_no_ends(run):
     run.results = [result for result in run.results if result["layer"] in ("ceiling-target01", BACKING)]
     report = model.build(run)
-    assert [cell.layer for cell in model.lane(report)] == [BACKING]
+    assert [cell.layer for cell in waterfall.lane(report)] == [BACKING]
     assert set(tiles(report)) <= {"Most expensive step", "Points measured"}
 
 
 # -- what, with what, trust, next -------------------------------------------------------------------------------------
 
 
-def hero(report: model.Report) -> dict:
-    page = render.html(report)
+def hero(report: nouns.Report) -> dict:
+    page = html_page.html(report)
     part = page[page.index('<section class="hero">') : page.index('<div class="tiles">')]
     return {
         name: re.sub(r"<[^>]+>", "", text)
@@ -220,7 +228,7 @@ def test_the_first_screen_says_what_it_is_about(run):
     assert report.ios == sum(result["total"]["ios"] for result in run.results)
     assert report.title == f"Testbed {run.testbed_id}: what each layer costs"
     assert said["Trust"] == report.trust and said["Next"] == report.next_step
-    assert report.trust in render.markdown(report) and '"next_step": ' in "".join(render.results_json(report))
+    assert report.trust in markdown.markdown(report) and '"next_step": ' in "".join(results_json.results_json(report))
 
 
 def test_two_engines_are_both_named(run):
@@ -257,23 +265,23 @@ def test_few_repetitions_call_for_more(run):
 
 
 def test_layers_without_samples_are_named(sampled):
-    choices = views.Choices(sampled)
-    whole = views.time_series("x", sampled.headline, sampled, choices, 300)
+    choices = views.base.Choices(sampled)
+    whole = views.over_time.pictures("x", sampled.headline, sampled, choices, 300)
     assert whole["left_out"] == []
     gone = step(sampled, "target-bench").cell.shown
     fewer = {point: series for point, series in sampled.samples.items() if point != gone}
     report = dataclasses.replace(sampled, samples=fewer)
-    assert views.time_series("x", sampled.headline, report, choices, 300)["left_out"] == ["target-bench"]
-    assert "Not drawn, because no samples were stored: target-bench." in render.html(report)
-    assert "Not drawn" not in render.html(sampled)
+    assert views.over_time.pictures("x", sampled.headline, report, choices, 300)["left_out"] == ["target-bench"]
+    assert "Not drawn, because no samples were stored: target-bench." in html_page.html(report)
+    assert "Not drawn" not in html_page.html(sampled)
 
 
 def test_a_second_without_io_is_drawn_at_zero(sampled):
     report = dataclasses.replace(sampled, samples=copy.deepcopy(sampled.samples))
     series = report.samples[step(report, GUEST).cell.shown]
     at = series["columns"].index("iops")
-    choices = views.Choices(report)
-    assert views.time_series("x", report.headline, report, choices, 300)["charts"][0]["chart"].y.kind == "log"
+    choices = views.base.Choices(report)
+    assert views.over_time.pictures("x", report.headline, report, choices, 300)["charts"][0].chart.y.kind == "log"
     series["rows"][9][at] = 0
-    axis = views.time_series("x", report.headline, report, choices, 300)["charts"][0]["chart"].y
+    axis = views.over_time.pictures("x", report.headline, report, choices, 300)["charts"][0].chart.y
     assert (axis.kind, axis.at(0), axis.ticks[0][1]) == ("linear", 0, "0")

@@ -14,7 +14,14 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
 from ansible_collections.storlab.testbed.plugins.module_utils.result import targets
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, verdicts, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    model,
+    nouns,
+    render,
+    terminal,
+    verdicts,
+    views,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import export, load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import store as stores
 from fixtures.report import make_fixture
@@ -46,7 +53,7 @@ def run(tmp_path_factory) -> load.Run:
     return load.read_run(write(tmp_path_factory.mktemp("results")))
 
 
-def with_limit(run: load.Run, *figures: dict) -> model.Report:
+def with_limit(run: load.Run, *figures: dict) -> nouns.Report:
     asked = {"requests": [{"profile": {"name": "etcd_fsync", "published": list(figures or (LIMIT,))}}]}
     return model.build(load.Run(**{**vars(run), "record": asked}))
 
@@ -76,19 +83,19 @@ def test_repetitions_are_pooled_by_their_histograms(run):
 def test_flushes_are_a_table_of_their_workload_with_the_published_limit_below(run):
     report = with_limit(run)
     waterfall = next(one for one in report.waterfalls if one.workload_id == WRITES)
-    table = views.flushes(waterfall, report, views.Choices(report))
+    table = views.flushes.table(waterfall, report, views.base.Choices(report))
     rows = {first: dict(zip([name for name, _number in table.head[1:]], fields)) for _css, first, fields in table.rows}
     assert rows[GUEST]["p99"].value == of_guest(run)[99]
     assert rows["etcd's advice"]["p99"] == (f"at most {units.latency(1e7)}", 1e7, "n", "", "")
     assert rows["etcd's advice"]["p95"].value is None
     assert not any("ceiling" in first for first in rows)
     others = [one for one in report.waterfalls if one.workload_id != WRITES]
-    assert others and not any(views.flushes(one, report, views.Choices(report)) for one in others)
+    assert others and not any(views.flushes.table(one, report, views.base.Choices(report)) for one in others)
 
 
 def test_the_published_limit_stands_beside_what_was_measured_in_its_unit(run):
     report = with_limit(run, {**LIMIT, "workload": {"read_percent": 0}})
-    table = views.published(report, views.Choices(report))
+    table = views.published.table(report, views.base.Choices(report))
     names = [name for name, _number in table.head[1:]]
     (row,) = table.rows
     fields = dict(zip(names, row[2]))
@@ -107,7 +114,7 @@ def test_every_form_of_the_report_has_them(run):
     assert "sync_iops" not in rows[0]
     point = next(one for one in json.loads(pages["results.json"])["points"] if one.get("sync"))
     assert "histogram" not in point["sync"] and point["sync"]["latency_p99_ns"] > 0
-    lines = [line for line in render.table(report) if f"{GUEST}, flushes:" in line]
+    lines = [line for line in terminal.table(report) if f"{GUEST}, flushes:" in line]
     assert len(lines) == 1 and f"p99 {p99}" in lines[0]
 
 

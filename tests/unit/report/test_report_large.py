@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import html_page, model, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 
@@ -37,13 +37,13 @@ def run(tmp_path) -> Path:
 
 @pytest.fixture
 def large(monkeypatch):
-    monkeypatch.setattr(views, "SECTIONS", 2)
-    monkeypatch.setattr(views, "POINTS_APART", 50)
+    monkeypatch.setattr(views.base, "SECTIONS", 2)
+    monkeypatch.setattr(views.base, "POINTS_APART", 50)
 
 
 def page_of(run: Path) -> tuple:
     report = model.build(load.read_run(str(run)))
-    return report, render.html(report)
+    return report, html_page.html(report)
 
 
 def test_a_small_run_has_a_section_a_workload_and_a_row_a_point(run):

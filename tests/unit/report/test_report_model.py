@@ -10,7 +10,7 @@ import re
 import statistics
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, rows, sentences
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import pool
 from fixtures.report import make_fixture
@@ -202,13 +202,13 @@ def test_every_layer_cost_has_the_interval_of_its_paired_repetitions(run):
     # Their standard deviation is 2 us, and Student's t of two degrees of freedom is 4.3027 (any table).
     reach = 4.3027 * 2_000 / 3**0.5
     assert step.added_between_ns == pytest.approx((12_000 - reach, 12_000 + reach), rel=1e-4)
-    assert render.takes_away(step).startswith("+12.0 µs (95 %: +7.03 µs to +17.0 µs), IOPS")
+    assert rows.takes_away(step).startswith("+12.0 µs (95 %: +7.03 µs to +17.0 µs), IOPS")
 
 
 def test_a_single_repetition_has_no_interval(run):
     step = with_means(run, backing_bench=[20_000.0], target_bench=[30_000.0])
     assert step.added_between_ns is None
-    assert "(one repetition, no interval)" in render.takes_away(step)
+    assert "(one repetition, no interval)" in rows.takes_away(step)
 
 
 def test_only_repetitions_of_both_layers_are_paired(run):
@@ -425,12 +425,12 @@ def test_the_words_of_a_step_follow_who_provides_its_layer(run):
     for provider, words in {"nfs": "the export over NFS", "lio": "the export over iSCSI"}.items():
         layer["detail"] = {**layer.get("detail", {}), "provider": provider}
         assert f"The most expensive step is {words}: backing-bench → target-bench" in model.build(run).verdict
-    assert [model.step_words("datastore", provider) for provider in ("nfs", "filesystem", None)] == [
+    assert [sentences.step_words("datastore", provider) for provider in ("nfs", "filesystem", None)] == [
         "the export over NFS and the network",
         "the file system",
         "the file system",
     ]
-    assert [model.step_words("backing", provider) for provider in ("raid", "brd")] == [
+    assert [sentences.step_words("backing", provider) for provider in ("raid", "brd")] == [
         "the RAID array itself",
         "the RAM disk itself",
     ]
@@ -465,7 +465,7 @@ def test_verdict_of_a_single_layer(run):
     ],
 )
 def test_workload_in_words(workload, words):
-    assert model.workload_words(workload) == words
+    assert sentences.workload_words(workload) == words
 
 
 def test_every_flag_that_the_documentation_knows_has_words(root):
@@ -473,4 +473,4 @@ def test_every_flag_that_the_documentation_knows_has_words(root):
     table = page[page.index("| flag | meaning |") :].split("\n\n")[0]
     flags = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert len(flags) > 20
-    assert [flag for flag in flags if flag not in model.FLAG_WORDS] == []
+    assert [flag for flag in flags if flag not in sentences.FLAG_WORDS] == []

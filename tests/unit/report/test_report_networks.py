@@ -9,7 +9,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, scrub
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    html_page,
+    model,
+    render,
+    results_json,
+    scrub,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 from report_page import Page
@@ -39,19 +45,19 @@ def section(page: str) -> str:
 
 def test_a_run_without_links_has_no_section(stored):
     report = model.build(stored)
-    page = render.html(report)
+    page = html_page.html(report)
     assert 'id="networks"' not in page and 'href="#networks"' not in page
-    assert "networks" not in json.loads("".join(render.results_json(report)))
+    assert "networks" not in json.loads("".join(results_json.results_json(report)))
 
 
 def test_the_link_stands_with_the_layer_that_used_most_of_it(stored):
     report = model.build(replace(stored, networks=[LINK]))
-    page = render.html(report)
+    page = html_page.html(report)
     told = section(page)
     for words in ("target01 (10.66.7.171)", "7.31 Gbit/s", "6.42 Gbit/s", "53.1 µs"):
         assert words in told
     assert 'href="#networks"' in page
-    (kept,) = json.loads("".join(render.results_json(report)))["networks"]
+    (kept,) = json.loads("".join(results_json.results_json(report)))["networks"]
     over = [
         (8 * figures["bandwidth_bytes_s"].value / LINK[way], step.cell.layer)
         for waterfall in report.waterfalls
@@ -70,7 +76,7 @@ def test_the_link_stands_with_the_layer_that_used_most_of_it(stored):
 def test_a_link_that_was_not_measured_says_why(stored):
     line = {key: LINK[key] for key in ("host", "target", "address", "started_utc")}
     report = model.build(replace(stored, networks=[{**line, "note": "port 7 was not reached"}]))
-    assert "port 7 was not reached" in section(render.html(report))
+    assert "port 7 was not reached" in section(html_page.html(report))
 
 
 def test_names_and_addresses_are_scrubbed(stored):

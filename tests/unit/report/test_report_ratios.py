@@ -9,7 +9,7 @@ import math
 import statistics
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, ratios, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import html_page, model, nouns, ratios, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.load import Run
 from fixtures.report import make_fixture
 
@@ -121,7 +121,7 @@ def test_there_is_no_ratio_without_both_sides_in_one_guest(layers):
     assert ratios.ratios(layers, results(), {"rnd"}) == []
 
 
-def measured(figures=FIGURES) -> model.Report:
+def measured(figures=FIGURES) -> nouns.Report:
     """The report of a run whose profile has these published figures."""
     asked = {"requests": [{"profile": {"name": "e3", "published": figures}}]}
     layers = {one["name"]: {**one, "purpose": "scratch", "size_bytes": 1 << 20, "identity": {}} for one in LAYERS}
@@ -131,7 +131,7 @@ def measured(figures=FIGURES) -> model.Report:
 
 def test_the_published_ratio_stands_beside_the_measured_one_of_its_workloads():
     report = measured()
-    table = views.published(report, views.Choices(report))
+    table = views.published.table(report, views.base.Choices(report))
     names = [name for name, _number in table.head[1:]]
     random, sequential = (dict(zip(names, fields)) for _css, _first, fields in table.rows)
     assert [first for _css, first, _fields in table.rows] == ["CPU cost per I/O on a file relative to a whole LUN"] * 2
@@ -141,4 +141,4 @@ def test_the_published_ratio_stands_beside_the_measured_one_of_its_workloads():
     assert random["Published"].text == "1.05" and random["guest-e3-raw"].value is None
     assert sequential["Published"].text == "1.08"
     assert sequential["guest-e3"].text.startswith("1.12 (no interval) to guest-e3-raw, 1 pair,")
-    assert "1.12 (no interval) to guest-e3-raw" in render.html(report)
+    assert "1.12 (no interval) to guest-e3-raw" in html_page.html(report)

@@ -19,7 +19,19 @@ import hostile_run
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, markup, model, render, theme
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    chain_chart,
+    charts,
+    html_page,
+    markdown,
+    markup,
+    model,
+    render,
+    rows,
+    terminal,
+    theme,
+)
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report.series import Curve
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
 from fixtures.report import make_fixture
@@ -148,7 +160,7 @@ def test_json_says_what_the_model_says(files, report):
 
 
 def test_markdown_and_terminal_say_the_same_as_the_page(files, report):
-    table = "\n".join(render.table(report))
+    table = "\n".join(terminal.table(report))
     for step in report.waterfalls[0].steps:
         shown = (
             units.iops(step.cell.value("iops")),
@@ -162,7 +174,7 @@ def test_markdown_and_terminal_say_the_same_as_the_page(files, report):
 
 
 def test_terminal_lines_are_aligned_and_have_no_trailing_blanks(report):
-    lines = render.table(report)
+    lines = terminal.table(report)
     assert all(line == line.rstrip() for line in lines)
     start = lines.index(next(line for line in lines if line.startswith("  layer")))
     rows = lines[start : start + 7]
@@ -171,10 +183,10 @@ def test_terminal_lines_are_aligned_and_have_no_trailing_blanks(report):
 
 
 def test_summary_rows_hold_no_nulls_and_no_bins(report):
-    rows = render.summary(report)
-    assert len(rows) == 12
-    assert all(value is not None for row in rows for value in row.values())
-    assert "below" not in rows[0] and rows[1]["below"] == "ceiling-target01" and rows[1]["comparable"] is False
+    summary = rows.summary(report)
+    assert len(summary) == 12
+    assert all(value is not None for row in summary for value in row.values())
+    assert "below" not in summary[0] and summary[1]["below"] == "ceiling-target01" and summary[1]["comparable"] is False
 
 
 # -- determinism, safety, links --------------------------------------------------------------------------------------
@@ -193,7 +205,7 @@ def test_order_of_reading_does_not_matter(stored, files):
 
 def test_nothing_from_outside_becomes_markup(stored):
     built = model.build(hostile_run.poisoned(stored, EVIL), EVIL)
-    html = render.html(built)
+    html = html_page.html(built)
     page = Page(html)
     assert [tag for tag, _attributes in page.elements].count("script") == 1
     assert not [tag for tag, _attributes in page.elements if tag == "img"]
@@ -206,12 +218,12 @@ def test_hostile_kinds_of_layers_reach_no_attribute(stored):
     run = copy.deepcopy(stored)
     for layer in run.layers.values():
         layer["kind"] = '"><script>alert(2)</script>'
-    page = Page(render.html(model.build(run)))
+    page = Page(html_page.html(model.build(run)))
     assert [tag for tag, _attributes in page.elements].count("script") == 1
 
 
 def test_markdown_keeps_text_as_text(stored):
-    text = render.markdown(model.build(hostile_run.poisoned(stored, EVIL), EVIL))
+    text = markdown.markdown(model.build(hostile_run.poisoned(stored, EVIL), EVIL))
     outside_code = re.sub(r"`[^`]*`", "", re.sub(r"\\.", "", text))
     assert "alert" in outside_code and "<" not in outside_code
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
@@ -246,7 +258,7 @@ def test_files_beside_the_raw_one_are_named_when_they_are_not_as_recorded(stored
     changed["files"]["job"]["state"] = "differs"
     rows = {
         unquote(row.split("../points/")[1].split("/")[0]): row
-        for row in render.html(model.build(run)).split("<tr")
+        for row in html_page.html(model.build(run)).split("<tr")
         if "../points/" in row
     }
     assert 'job.fio <em class="missing">missing</em>' in rows[lost["point_id"]]
@@ -277,16 +289,16 @@ def test_an_unmeasured_metric_is_a_dash_in_every_form(stored):
                 for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns", "histogram"):
                     result.get(direction, {}).pop(metric, None)
     built = model.build(run)
-    page = Page(render.html(built))
+    page = Page(html_page.html(built))
     key = "4k-r70-rnd100-qd8-w1", "target-bench"
     assert (
         (*key, "iops") in page.figures
         and (*key, "latency_mean_ns") not in page.figures
         and (*key, "added_mean_ns") not in page.figures
     )
-    row = next(line for line in render.markdown(built).splitlines() if line.startswith("| target-bench"))
+    row = next(line for line in markdown.markdown(built).splitlines() if line.startswith("| target-bench"))
     assert row.count("| – ") == 3
-    assert "latency_mean_ns" not in next(row for row in render.summary(built) if row["layer"] == "target-bench")
+    assert "latency_mean_ns" not in next(row for row in rows.summary(built) if row["layer"] == "target-bench")
 
 
 def test_failed_points_and_damaged_files_are_listed_with_the_reason(stored):
@@ -327,7 +339,7 @@ def test_a_name_with_blanks_and_umlauts_keeps_its_link(tmp_path):
     folder = make_fixture.write_run(str(tmp_path), 1, 1)
     content = make_fixture.result(make_fixture.LAYERS[1], make_fixture.WORKLOADS[0], 2, 9)
     make_fixture.save_result(folder, {**content, "point_id": "prüf punkt #1"})
-    page = Page(render.html(model.build(load.read_run(folder))))
+    page = Page(html_page.html(model.build(load.read_run(folder))))
     link = next(link for link in page.links if "pr%C3%BCf" in link and link.endswith("fio.json"))
     assert link == "../points/pr%C3%BCf%20punkt%20%231/fio.json"
 
@@ -423,7 +435,7 @@ def test_an_array_is_named_by_its_level_and_members_in_the_chain(stored):
     layers = copy.deepcopy(model.build(stored).layers)
     backing = next(layer for layer in layers if layer["name"] == "backing-bench")
     backing["detail"] = {"provider": "raid", "raid": {"level": 6, "members": [{}] * 5}}
-    texts = [text.text for text in parsed(charts.chain_chart("c", layers, {}, 1040)).iter("text")]
+    texts = [text.text for text in parsed(chain_chart.chain_chart("c", layers, {}, 1040)).iter("text")]
     [text] = [text for text in texts if text and "RAID" in text]
     assert text.startswith("RAID 6 of 5 · ") and text.endswith(backing["path"][-4:])
 
@@ -433,7 +445,7 @@ def test_the_figures_of_a_box_are_whole_in_the_chain(stored, count, figure):
     """Narrow boxes leave out the unit, not the end of a latency."""
     backing = stored.layers["backing-bench"]
     chain = [{**backing, "name": f"layer-{at}", "parent": f"layer-{at - 1}" if at else None} for at in range(count)]
-    svg = parsed(charts.chain_chart("c", chain, {"layer-1": "20.9k IOPS · 184 µs"}, 1040))
+    svg = parsed(chain_chart.chain_chart("c", chain, {"layer-1": "20.9k IOPS · 184 µs"}, 1040))
     texts = [text.text for text in svg.iter("text")]
     assert figure in texts, [text for text in texts if text and "·" in text]
 
@@ -441,7 +453,7 @@ def test_the_figures_of_a_box_are_whole_in_the_chain(stored, count, figure):
 @pytest.mark.parametrize("width", [1040, 360])
 def test_boxes_of_the_chain_do_not_overlap_and_stay_inside(stored, width):
     layers = model.build(stored).layers
-    svg = parsed(charts.chain_chart("c", layers, {}, width))
+    svg = parsed(chain_chart.chain_chart("c", layers, {}, width))
     right, bottom = (float(number) for number in svg.get("viewBox").split()[2:])
     boxes = []
     for group in svg.findall("g"):
@@ -465,7 +477,7 @@ def test_no_arrow_of_the_chain_runs_through_a_box(stored, width):
         *({**ceiling, "name": f"ceiling-{host}", "host": host} for host in ("target01", "hypervisor01", "guest01")),
         *(layer for layer in model.build(stored).layers if layer["kind"] != "ceiling"),
     ]
-    svg = parsed(charts.chain_chart("c", layers, {}, width))
+    svg = parsed(chain_chart.chain_chart("c", layers, {}, width))
     boxes = [
         [float(group.find("rect").get(key)) for key in ("x", "y", "width", "height")] for group in svg.findall("g")
     ]
@@ -494,7 +506,7 @@ def test_a_chain_that_skips_a_kind_keeps_its_lane_free_between():
         layer("i1", "initiator", "b", "t1"),
         layer("i2", "initiator", "b", "b2"),
     ]
-    svg = parsed(charts.chain_chart("c", layers, {}, 1040))
+    svg = parsed(chain_chart.chain_chart("c", layers, {}, 1040))
     place = {
         group.find("title").text.split(":")[0]: (float(group.find("rect").get("x")), float(group.find("rect").get("y")))
         for group in svg.findall("g")
@@ -518,7 +530,7 @@ def test_a_layer_stands_beyond_the_one_that_it_stands_on_whatever_their_kinds(wi
         {"name": name, "kind": kind, "host": host, "parent": parent, "path": "/x", "detail": {}}
         for name, kind, host, parent in chain
     ]
-    svg = parsed(charts.chain_chart("c", layers, {}, width))
+    svg = parsed(chain_chart.chain_chart("c", layers, {}, width))
     place = {
         group.find("title").text.split(":")[0]: [float(group.find("rect").get(key)) for key in ("x", "y")][along]
         for group in svg.findall("g")
@@ -529,7 +541,7 @@ def test_a_layer_stands_beyond_the_one_that_it_stands_on_whatever_their_kinds(wi
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
-    series = [(f"layer-{index}", "target", [(0.0, 100.0), (0.99, 1000.0 + index)]) for index in range(6)]
+    series = [Curve(f"layer-{index}", "target", [(0.0, 100.0), (0.99, 1000.0 + index)]) for index in range(6)]
     svg = parsed(charts.percentile_chart("c", "t", series))
     heights = sorted(float(text.get("y")) for text in svg.find("svg[@class='ends']").iter("text"))
     assert len(heights) == 6 and all(second - first >= 14.9 for first, second in zip(heights, heights[1:]))

@@ -9,7 +9,7 @@ import json
 import random
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, split, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, split, terminal, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 
@@ -343,12 +343,12 @@ def test_the_report_tells_the_split_in_every_form(stored):
     for name in ("index.html", "report.md"):
         assert "sdq on hypervisor01" in files[name] and "md9 on target01" in files[name]
         assert found.verdict and found.verdict in files[name]
-    assert any(found.verdict in line for line in render.table(report))
+    assert any(found.verdict in line for line in terminal.table(report))
 
 
 def test_without_counters_the_report_is_as_before(tmp_path):
     run = load.read_run(make_fixture.write_run(str(tmp_path), 1, 2))
     report = model.build(run)
-    assert report.waterfalls[0].splits == [] and views.splits(report.waterfalls[0]) == []
+    assert report.waterfalls[0].splits == [] and views.counters.tables(report.waterfalls[0]) == []
     files = render.render(report)
     assert "splits" not in files["results.json"] and "split by" not in files["report.md"]

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 import synthetic_run
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render, static, theme
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import html_page, model, nouns, static, theme
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 from plays import report as task
@@ -23,16 +23,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory) -> model.Report:
+def report(tmp_path_factory) -> nouns.Report:
     return model.build(load.read_run(synthetic_run.write_run(str(tmp_path_factory.mktemp("results")), "small", 2)))
 
 
 @pytest.fixture(scope="module")
 def page(report) -> str:
-    return render.html(report)
+    return html_page.html(report)
 
 
-def pictures(report: model.Report) -> dict:
+def pictures(report: nouns.Report) -> dict:
     return {name: text for name, text in static.files(report, ["svg"]).items() if name.endswith(".svg")}
 
 
@@ -117,8 +117,8 @@ def test_the_waterfall_says_what_the_report_says(report, drawn):
 
 
 def test_two_charts_of_one_title_have_two_files(report, monkeypatch):
-    charts = render.drawn(render.content(report))
-    monkeypatch.setattr(static.render, "drawn", lambda _content: charts + charts)
+    charts = html_page.drawn(html_page.content(report))
+    monkeypatch.setattr(static.html_page, "drawn", lambda _content: charts + charts)
     names = list(pictures(report))
     assert "charts/the-chain-of-layers-2.svg" in names and len(names) == len(set(names))
 

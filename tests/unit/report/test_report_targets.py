@@ -12,7 +12,16 @@ from xml.etree import ElementTree
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.result import targets
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import junit, model, render, verdicts
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    html_page,
+    junit,
+    markdown,
+    model,
+    nouns,
+    results_json,
+    terminal,
+    verdicts,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 
@@ -67,7 +76,7 @@ def test_what_says_no_target_is_refused(text):
     assert refused.value.code == "bad_value" and "p99 <= 5 ms at 10k IOPS on guest" in str(refused.value)
 
 
-def judged(run: load.Run, *texts: str) -> model.Report:
+def judged(run: load.Run, *texts: str) -> nouns.Report:
     report = model.build(run)
     report.targets = verdicts.judge(report, verdicts.parsed(list(texts)))
     return report
@@ -125,14 +134,14 @@ def test_what_was_not_measured_or_of_too_few_ios_is_not_shown(stored):
 
 def test_all_forms_say_it(stored):
     report = judged(stored, "IOPS >= 1", "IOPS >= 900M", "p99 <= 1 s on <b>nowhere</b>")
-    page, said = render.html(report), [found["verdict"] for found in report.targets]
+    page, said = html_page.html(report), [found["verdict"] for found in report.targets]
     assert said == ["met", "missed", "not shown"]
     assert '<b class="good">met</b> IOPS &gt;= 1' in page and '<b class="missed">missed</b> IOPS &gt;= 900M' in page
     assert "<b>nowhere" not in page and page.index("IOPS &gt;= 900M") < page.index('<section id="chain">')
-    lines = render.table(report)[-3:]
+    lines = terminal.table(report)[-3:]
     assert [line.partition(":")[0] for line in lines] == ["target met", "target missed", "target not shown"]
-    assert "Target **missed**: IOPS &gt;= 900M" in render.markdown(report)
-    assert json.loads("".join(render.results_json(report)))["targets"] == report.targets
+    assert "Target **missed**: IOPS &gt;= 900M" in markdown.markdown(report)
+    assert json.loads("".join(results_json.results_json(report)))["targets"] == report.targets
     suite = ElementTree.fromstring(junit.junit(report))[0]  # noqa: S314 - it was written a line ago
     cases = [case for case in suite if case.get("classname") == "targets"]
     assert [[failure.get("type") for failure in case] for case in cases] == [
@@ -145,4 +154,4 @@ def test_all_forms_say_it(stored):
 
 def test_without_targets_nothing_is_said(stored):
     report = model.build(stored)
-    assert "Target" not in render.html(report) and "targets" not in junit.junit(report)
+    assert "Target" not in html_page.html(report) and "targets" not in junit.junit(report)

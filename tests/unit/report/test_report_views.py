@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, markup, model, plot, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
+    charts,
+    html_page,
+    markup,
+    model,
+    plot,
+    render,
+    views,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
 
@@ -33,7 +41,7 @@ def report(run):
 
 @pytest.fixture(scope="module")
 def choices(report):
-    return views.Choices(report)
+    return views.base.Choices(report)
 
 
 def part_of(run, keep):
@@ -48,7 +56,7 @@ def part_of(run, keep):
 
 
 def names(report) -> list:
-    return [view["id"] for view in views.of_run(report, views.Choices(report))]
+    return [view.id for view in views.of_run(report, views.base.Choices(report))]
 
 
 def test_a_run_of_every_shape_has_every_view(report):
@@ -86,11 +94,11 @@ def test_workloads_without_a_single_block_size_make_no_sweep_and_no_error(run):
         result["workload"] = workload
     report = model.build(mixed)
     assert "blocks" not in names(report)
-    assert "60 %" in render.html(report)
+    assert "60 %" in html_page.html(report)
 
 
 def test_a_family_differs_in_nothing_but_its_key(report):
-    for common, points in views.families(report.waterfalls, ("block_size_bytes",)):
+    for common, points in views.base.families(report.waterfalls, ("block_size_bytes",)):
         assert "block_size_bytes" not in common and len(points) >= 3
         assert all(waterfall.workload[key] == value for waterfall in points.values() for key, value in common.items())
         assert list(points) == sorted(points)
@@ -106,8 +114,8 @@ def parsed(chart) -> ElementTree.Element:
 
 
 def test_dots_of_a_sweep_stand_at_their_values(report, choices):
-    panel = next(panel for panel in views.block_sweeps(report, choices)["panels"] if "random read" in panel["title"])
-    svg = parsed(next(chart["chart"] for chart in panel["charts"] if chart["css"] == "M-iops"))
+    panel = next(panel for panel in views.blocks.view(report, choices).panels if "random read" in panel.title)
+    svg = parsed(next(chart.chart for chart in panel.charts if chart.css == "M-iops"))
     kind, low, high, _unit = svg.get("data-y").split(" ")
     assert kind == "log"
     height = float(re.search(r"height:(\d+)px", svg.get("style")).group(1))
@@ -123,9 +131,9 @@ def test_dots_of_a_sweep_stand_at_their_values(report, choices):
 
 
 def test_a_heat_map_has_a_field_a_pair_and_marks_the_most(report, choices):
-    panels = views.matrix(report, choices)["panels"]
-    assert [panel["title"].split(":")[0] for panel in panels] == ["backing-bench", "target-bench"]
-    svg = parsed(panels[0]["charts"][0]["chart"])
+    panels = views.matrix.view(report, choices).panels
+    assert [panel.title.split(":")[0] for panel in panels] == ["backing-bench", "target-bench"]
+    svg = parsed(panels[0].charts[0].chart)
     texts = [
         text.text
         for text in svg.iter("text")
@@ -167,9 +175,9 @@ def both_ways(run):
 
 
 def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways):
-    panel = views.matrix(both_ways, views.Choices(both_ways))["panels"][0]
-    assert panel["title"].startswith("backing-bench: ") and panel["title"].endswith("direct and through the page cache")
-    assert [one["title"] for one in panel["charts"]] == [
+    panel = views.matrix.view(both_ways, views.base.Choices(both_ways)).panels[0]
+    assert panel.title.startswith("backing-bench: ") and panel.title.endswith("direct and through the page cache")
+    assert [one.title for one in panel.charts] == [
         "Direct",
         "Through the page cache",
         "Through the page cache over direct",
@@ -184,16 +192,16 @@ def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways)
     }
     mirror = {1: 16, 4: 4, 16: 1}
     wanted = [iops[mirror[depth], mirror[workers]] / iops[depth, workers] for depth, workers in sorted(iops)]
-    shown = [row[2][3].value for row in panel["table"].rows]
+    shown = [row[2][3].value for row in panel.table.rows]
     assert shown == pytest.approx(wanted) and len(shown) == 9
-    between = parsed(panel["charts"][2]["chart"])
+    between = parsed(panel.charts[2].chart)
     fields = [one.get("class") for one in between.iter("rect") if (one.get("class") or "").startswith("field")]
     assert fields.count("field less") == sum(ratio < 1 for ratio in wanted) == 4
     # What is the same on both surfaces has the palest shade; the least and the most of both the same shades in both.
     direct, cached = (
         {
             one.get("fill-opacity")
-            for one in parsed(panel["charts"][number]["chart"]).iter("rect")
+            for one in parsed(panel.charts[number].chart).iter("rect")
             if one.get("class") == "field"
         }
         for number in (0, 1)
@@ -202,7 +210,7 @@ def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways)
 
 
 def test_a_matrix_that_was_measured_one_way_has_no_second_surface(report, choices):
-    assert not any("page cache" in panel["title"] for panel in views.matrix(report, choices)["panels"])
+    assert not any("page cache" in panel.title for panel in views.matrix.view(report, choices).panels)
 
 
 # -- number of drives ------------------------------------------------------------------------------------------------
@@ -229,12 +237,12 @@ def arrays(run, counts: dict, level: int = 0):
 
 def test_bandwidth_stands_against_the_number_of_drives(run):
     built = arrays(run, {"b": 3, "a": 2, "c": 7})
-    view = views.drives(built, views.Choices(built))
-    (panel,) = view["panels"]
-    assert panel["title"] == "RAID 0 on target01"
+    view = views.drives.view(built, views.base.Choices(built))
+    (panel,) = view.panels
+    assert panel.title == "RAID 0 on target01"
     of = next(waterfall for waterfall in built.waterfalls if waterfall.workload["block_size_bytes"] == 32768)
     cells = {step.cell.layer: step.cell for step in of.steps}
-    assert [(row[2][0].value, row[2][1].value) for row in panel["table"].rows] == [
+    assert [(row[2][0].value, row[2][1].value) for row in panel.table.rows] == [
         (count, cells[f"backing-bench ({variant})"].value("bandwidth_bytes_s"))
         for variant, count in (("a", 2), ("b", 3), ("c", 7))
     ]
@@ -243,7 +251,7 @@ def test_bandwidth_stands_against_the_number_of_drives(run):
 
 def test_arrays_of_one_number_of_drives_make_no_axis(run):
     built = arrays(run, {"a": 2, "b": 2})
-    assert views.drives(built, views.Choices(built)) is None
+    assert views.drives.view(built, views.base.Choices(built)) is None
 
 
 @pytest.mark.parametrize(
@@ -259,11 +267,11 @@ def test_the_knee_is_the_greatest_power_inside_the_loads(rates, waits, wanted):
         (str(rate), Figure(rate, rate, rate), Figure(wait * 1e6, wait * 1e6, wait * 1e6))
         for rate, wait in zip(rates, waits)
     ]
-    assert views.knee(line) == wanted
+    assert views.load.knee(line) == wanted
 
 
 def test_the_knee_of_a_synthetic_device_is_at_its_parallel(report, choices):
-    notes = " ".join(panel["note"] for panel in views.loads(report, choices)["panels"])
+    notes = " ".join(panel.note for panel in views.load.view(report, choices).panels)
     assert "backing-bench at queue depth 4" in notes and "target-bench at queue depth 8" in notes
 
 
@@ -304,13 +312,13 @@ def test_a_histogram_shows_every_io_once():
 
 def test_series_show_the_ramp_the_stall_and_the_gap(report, choices):
     waterfall = report.headline
-    found = views.time_series("x", waterfall, report, choices, 300)
+    found = views.over_time.pictures("x", waterfall, report, choices, 300)
     assert (
         found["ramp"]
         and found["window"]
-        and [chart["css"] for chart in found["charts"]] == ["M-iops", "M-latency_mean_ns", "M-cpu_busy_percent"]
+        and [chart.css for chart in found["charts"]] == ["M-iops", "M-latency_mean_ns", "M-cpu_busy_percent"]
     )
-    svg = parsed(found["charts"][0]["chart"])
+    svg = parsed(found["charts"][0].chart)
     ramp = next(rect for rect in svg.iter("rect") if rect.get("class") == "ramp")
     assert (float(ramp.get("x")), float(ramp.get("width"))) == (0, pytest.approx(1000 * 5 / 25, abs=1))
     lines = [
@@ -333,20 +341,20 @@ def test_load_and_memory_of_the_host_are_drawn_where_they_were_sampled(report, c
         "rows": [[*row, 1.5 + index / 10, 37.5] for index, row in enumerate(kept["rows"])],
     }
     monkeypatch.setattr(report, "samples", {**report.samples, cell.shown: more})
-    found = views.time_series("x", waterfall, report, choices, 300)
+    found = views.over_time.pictures("x", waterfall, report, choices, 300)
     load, memory = found["charts"][3:]
-    assert (load["css"], memory["css"]) == ("M-load_1min", "M-memory_used_percent")
+    assert (load.css, memory.css) == ("M-load_1min", "M-memory_used_percent")
     for chart in (load, memory):
-        lines = [line for line in parsed(chart["chart"]).iter("polyline") if "line" in line.get("class")]
+        lines = [line for line in parsed(chart.chart).iter("polyline") if "line" in line.get("class")]
         assert len(lines) == 1, "only one layer's host told them"
     # Its axis has marks at quarters, which one digit would tell wrong.
-    assert [views.COLUMNS["load_1min"][1](value) for value in (0.25, 1.0, 12.5)] == ["0.25", "1", "12.5"]
+    assert [views.over_time.COLUMNS["load_1min"][1](value) for value in (0.25, 1.0, 12.5)] == ["0.25", "1", "12.5"]
 
 
 def test_thinning_keeps_the_stall_and_the_peak():
     samples = [(second, 100.0) for second in range(5000)]
     samples[1234], samples[4321] = (1234, 3.0), (4321, 900.0)
-    kept = [sample for piece in views._pieces(samples, 100) for sample in piece]
+    kept = [sample for piece in views.over_time._pieces(samples, 100) for sample in piece]
     assert (1234, 3.0) in kept and (4321, 900.0) in kept and len(kept) <= 102 and kept == sorted(kept)
 
 
@@ -354,17 +362,17 @@ def test_one_sample_is_no_course(report, choices):
     waterfall = report.headline
     short = {point: {**series, "rows": series["rows"][:1]} for point, series in report.samples.items()}
     assert short
-    assert views.time_series("x", waterfall, dataclasses.replace(report, samples=short), choices, 300) is None
+    assert views.over_time.pictures("x", waterfall, dataclasses.replace(report, samples=short), choices, 300) is None
 
 
 def test_the_ceiling_has_no_latency_against_load(report, choices):
     """Neither as a line of a family nor as a panel of a matrix, where it would be drawn as if waiting for a device."""
     layer = next(name for name in choices.layers if name.startswith("backing"))
-    assert any(layer in str(panel["title"]) for panel in views.loads(report, choices)["panels"])
-    called = views.Choices(report)
+    assert any(layer in str(panel.title) for panel in views.load.view(report, choices).panels)
+    called = views.base.Choices(report)
     called.kinds = {**called.kinds, layer: "ceiling"}
-    found = views.loads(report, called)["panels"]
-    assert found and not any(layer in panel["title"] or layer in written(panel["table"]) for panel in found)
+    found = views.load.view(report, called).panels
+    assert found and not any(layer in panel.title or layer in written(panel.table) for panel in found)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +392,7 @@ def test_samples_that_are_none_are_left_out(run, tmp_path, content):
 
 def test_samples_that_are_not_numbers_are_gaps():
     series = {"interval_s": 1, "columns": ["t_s", "iops"], "rows": [[1, "many"], [2, True], [3, None], [4, 7.5]]}
-    assert views.column_of(series, "iops") == [None, None, None, 7.5]
+    assert views.over_time.column_of(series, "iops") == [None, None, None, 7.5]
 
 
 # -- CPU, hypervisor, verdicts, published ----------------------------------------------------------------------------
@@ -402,7 +410,7 @@ def numbers(table) -> list:
 
 def test_cpu_cost_is_the_median_at_each_end(run, report, choices):
     waterfall = report.headline
-    table = views.cpu_cost(waterfall, choices)
+    table = views.cpu.table(waterfall, choices)
     mine = [
         result
         for result in run.results
@@ -414,15 +422,15 @@ def test_cpu_cost_is_the_median_at_each_end(run, report, choices):
 
 
 def test_what_the_hypervisor_counts_is_shown_and_absent_without_it(run, report, choices):
-    assert numbers(views.esxi_split(report.headline, choices))
+    assert numbers(views.esxi.table(report.headline, choices))
     bare = copy.deepcopy(run)
     for result in bare.results:
         result.pop("counters", None)
         result["cpu"] = {}
     built = model.build(bare)
     assert (
-        views.esxi_split(built.headline, views.Choices(built)) is None
-        and views.cpu_cost(built.headline, views.Choices(built)) is None
+        views.esxi.table(built.headline, views.base.Choices(built)) is None
+        and views.cpu.table(built.headline, views.base.Choices(built)) is None
     )
 
 
@@ -435,16 +443,18 @@ def test_a_simulated_hypervisor_is_named_as_one_and_what_is_below_its_millisecon
             del told["qavg_ns"]
             result["counters"]["hosts"]["esxi01"] = {"simulated": True, "cpu": {"mhz_per_iops": 0.0375}}
     built = model.build(changed)
-    split, cost = (written(view(built.headline, views.Choices(built))) for view in (views.esxi_split, views.cpu_cost))
+    split, cost = (
+        written(view(built.headline, views.base.Choices(built))) for view in (views.esxi.table, views.cpu.table)
+    )
     assert "guest-guest01 (simulated)" in split and split.count("&lt; 1 ms") == 1
     assert "esxi01 (simulated)" in cost and 0.0375 in numbers(cost) and "target01 (simulated)" not in cost
 
 
 def test_verdicts_and_checks_are_counted(run, report, choices):
-    steady = views.steady_states(report, choices)
+    steady = views.steady.of_run(report, choices)
     judged = [result["steady_state"]["steady"] for result in run.results if "steady_state" in result]
     assert (steady["steady"], steady["judged"]) == (sum(judged), len(judged))
-    checked = views.checks(report)
+    checked = views.checks.of_run(report)
     failed = [result["point_id"] for result in run.results if not result["checks"][0]["ok"]]
     assert (
         checked["made"] == len(run.results)
@@ -454,7 +464,7 @@ def test_verdicts_and_checks_are_counted(run, report, choices):
 
 
 def test_published_figures_stand_beside_those_of_their_workload(report, choices):
-    table = written(views.published(report, choices))
+    table = written(views.published.table(report, choices))
     rows = table.split("<tr")[2:]
     step = next(step for step in report.headline.steps if step.cell.layer == "target-bench")
     assert report.headline.workload_id == "4k-r70-rnd100-qd8-w1"
@@ -480,12 +490,12 @@ def test_of_profiles_that_share_a_run_each_figure_stands_beside_its_own_workload
     }
     built = model.build(asked)
     of = next(one for one in built.waterfalls if one.workload_id == f"4k-r70-rnd100-qd{shown}-w1")
-    ((load, found),) = views.measured_for(figure, built)
+    ((load, found),) = views.figures.measured_for(figure, built)
     assert len(of.steps) >= 2 and load == ""
     assert [found[step.cell.layer] for step in of.steps] == [step.cell for step in of.steps]
     # Without who asked, any workload would do, and none is the one.
     asked.record = {"requests": [{"profile": {"name": "most", "published": [figure]}}]}
-    assert views.measured_for(figure, model.build(asked)) == []
+    assert views.figures.measured_for(figure, model.build(asked)) == []
 
 
 def test_where_only_the_load_differs_each_load_has_a_row_beside_the_published_figure(run):
@@ -501,7 +511,7 @@ def test_where_only_the_load_differs_each_load_has_a_row_beside_the_published_fi
     workloads = [synthetic_run.workload(4096, 70, 100, depth) for depth in reversed(depths)]
     asked.record = {"requests": [{"profile": {"name": "array", "published": [figure]}, "workloads": workloads}]}
     built = model.build(asked)
-    rows = written(views.published(built, views.Choices(built))).split("<tr")[2:]
+    rows = written(views.published.table(built, views.base.Choices(built))).split("<tr")[2:]
     assert len(rows) == len(depths)
     for row, depth in zip(rows, depths):
         assert f"about; here queue depth {depth}<" in row and "3000" in row
@@ -514,7 +524,7 @@ def test_where_only_the_load_differs_each_load_has_a_row_beside_the_published_fi
         synthetic_run.workload(4096, 100, 100, 16),
     ]
     built = model.build(asked)
-    assert len(built.waterfalls) > 1 and views.measured_for(figure, built) == []
+    assert len(built.waterfalls) > 1 and views.figures.measured_for(figure, built) == []
 
 
 def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
@@ -538,7 +548,7 @@ def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
         }
     )
     built = model.build(odd)
-    table = written(views.published(built, views.Choices(built)))
+    table = written(views.published.table(built, views.base.Choices(built)))
     assert "17790" in table and "&lt;b&gt;lab" in table and numbers(table) == []
 
 
@@ -576,7 +586,7 @@ def test_hostile_names_stay_text_in_every_view(run):
         if "steady_state" in result:
             result["steady_state"]["metric"] = evil
     poisoned.record = json.loads(json.dumps(poisoned.record).replace("somebody", evil.replace('"', "'")))
-    text = render.html(model.build(poisoned))
+    text = html_page.html(model.build(poisoned))
     assert text.count("<script") == 1 and evil not in text
 
 
@@ -587,7 +597,7 @@ def test_bytes_do_not_depend_on_the_order_of_reading(run):
 
 
 def test_every_picture_is_well_formed_and_says_what_it_shows(run):
-    text = render.html(model.build(run))
+    text = html_page.html(model.build(run))
     for ident in re.findall(r'aria-labelledby="(\S+) (\S+)"', text):
         for name in ident:
             assert re.search(rf'id="{re.escape(name)}">[^<]{{3,}}<', text), name
