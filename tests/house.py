@@ -132,6 +132,7 @@ class House:
             if module.partition(".")[0] in TREES
             for name in names.made
             if name not in names.read
+            and name != "__all__"
             and not re.search(rf"\b{name}\b", templates)
             and not any(other.uses(module, name) for other in [*files.values(), *others] if other is not names)
         ]

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checksums of everything that a report of stored runs is made of: what a change that must not change a report is held against.
+"""Checksums of all files of the reports of stored runs: a change that must not change a report leaves them as they are.
 
 python -m pytest --basetemp=/tmp/corpus tests/unit/report tests/unit/store tests/unit/compare   # leaves the runs of these tests
 python tests/report_bytes.py /tmp/corpus results > before.txt                                    # the same again after the change

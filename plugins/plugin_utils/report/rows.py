@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every form of a report says of a layer and a workload: rows of plain values, and figures in words."""
+"""Rows of plain values and figures in words, which every form of a report shares."""
 
 from __future__ import annotations
 

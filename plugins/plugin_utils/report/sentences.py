@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a report says in sentences: findings, notes, whether the figures can be believed, the verdict and what to do next."""
+"""The sentences of a report: findings, notes, whether the figures can be believed, the verdict and what to do next."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def detail(layers: dict[str, Layer], name: str) -> dict[str, Any]:
 
 
 def notes_of(step: Step, layers: dict[str, Layer], between: list[str]) -> list[str]:
-    """What a reader has to know of a step, in the order of the notes; between: the unmeasured layers between both of its ends."""
+    """Notes of a step, in their order; between: the unmeasured layers between both of its ends."""
     if step.below is None:
         return []
     return [text for of in NOTES for text in [of(step, step.below, layers, between)] if text]
@@ -188,7 +188,7 @@ Finding = dict[str, str]  # level (warning or note), text
 
 
 def flags(report: Report, environments: dict[str, Any]) -> list[Finding]:
-    """What a reader has to know before believing a figure, loudest first."""
+    """Findings that a reader has to know before believing a figure, loudest first."""
     return sorted(
         (finding for of in FINDINGS for finding in of(report, environments)),
         key=lambda finding: finding["level"] != "warning",
@@ -293,7 +293,7 @@ def _of_cells(report: Report, environments: dict[str, Any]) -> list[Finding]:
 
 
 def _backing(report: Report, environments: dict[str, Any]) -> list[Finding]:
-    """What was done to the disks at the bottom, on purpose or by the kernel, while they were measured."""
+    """Changes to the disks at the bottom, on purpose or by the kernel, while they were measured."""
     findings = []
     for layer in report.layers:
         detail = layer.get("detail") or {}
@@ -317,7 +317,7 @@ def _backing(report: Report, environments: dict[str, Any]) -> list[Finding]:
 
 
 def _links(report: Report, environments: dict[str, Any]) -> list[Finding]:
-    """Whose network was made slower on purpose."""
+    """Hosts with a network that was made slower on purpose."""
     findings = []
     for host, fingerprint in sorted(environments.items()):
         shaped = links.in_words(str(((fingerprint or {}).get("kernel") or {}).get("command_line") or ""))

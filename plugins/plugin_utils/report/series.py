@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the charts draw: a series is one line, curve or lane of a chart, with its name and the classes of its colour."""
+"""Lines, curves and lanes of charts: a series is one line, curve or lane of a chart, with its name and the classes of its colour."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many places a chart and a sentence more touch: a view is its own file and one entry, a sentence is one function in sentences.py."""
+"""Places that a chart or a sentence more touches: a view is its own file and one entry, a sentence is one function in sentences.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(tmp_path_factory):
 
 
 def dummy(report, choices) -> View:
-    """What the file of a new view holds."""
+    """The file of a new view has such a function."""
     series = [Line("a dummy line", "c0", [(3, Figure(70.5, 70.5, 70.5)), (5, Figure(110.25, 110.25, 110.25))])]
     x, y = plot.steps_axis([3, 5], str, "dummies"), charts.value_axis([70.5, 110.25], str, "dummy figure", "")
     chart = charts.sweep_chart("dummy0", "Dummy against dummies", x, y, series, lambda figure: f"{figure.value}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every view needs: its types, the classes by which the page's script chooses, and how many points a page has room for.
+"""The common parts of all views: their types, the classes by which the page's script chooses, and how many points a page has room for.
 
 A view is a section of the page with panels; a panel has charts, their legend and the table with the exact figures. css holds classes: L<n> a layer,
 P<n> a pattern, M-<metric> a metric.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the hypervisor says the time goes: device, kernel, and in the kernel the queue."""
+"""Time by the hypervisor's own counters: device, kernel, and in the kernel the queue."""
 
 from __future__ import annotations
 
