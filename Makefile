@@ -55,7 +55,7 @@ test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule 
 	@echo "Lint and unit tests, then those with simulators, programs and browsers; beside them those on this machine's devices, then the roles on embedded machines."
 	@echo "What each says is shown when it ends."
 	@$(TOGETHER) lane-of-devices lane-of-processors
-	@python tests/count_passed.py $(TESTS)
+	@python tests/tools/count_passed.py $(TESTS)
 
 lane-of-devices: integration-alone
 	@$(MAKE) --no-print-directory molecule SCENARIO=--all
@@ -102,13 +102,13 @@ coverage: setup-tools ## Which branches of plugins/module_utils and plugins/plug
 	@coverage combine --quiet
 	@coverage html --quiet
 	@coverage json --quiet
-	@python tests/show_coverage.py $(COVERAGE)/coverage.json 95
+	@python tests/tools/show_coverage.py $(COVERAGE)/coverage.json 95
 	@echo "Line by line: $$PWD/$(COVERAGE)/html/index.html"
 
 # CELLS=number takes as many of the mistakes.
 .PHONY: mutation
 mutation: setup-tools ## Put small mistakes into parsers and statistics, one at a time, and say which no test notices; SEED=number CELLS=number (300)
-	nice python tests/mutation.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
+	nice python tests/tools/mutation.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
 # TASKS=yes with a target that runs playbooks (molecule, integration) adds what it executes. A test with callbacks of its own (the killed controller) needs them.
 EXECUTED := .cache/executed
@@ -119,21 +119,21 @@ $(shell mkdir -p "$(CURDIR)/$(EXECUTED)")
 endif
 .PHONY: role-coverage
 role-coverage: setup-tools ## Which tasks of the roles all runs with TASKS=yes executed; RESET=yes forgets them
-	@$(if $(RESET),$(AS_ROOT) rm -rf $(EXECUTED),python tests/role_coverage.py $(EXECUTED)/tasks)
+	@$(if $(RESET),$(AS_ROOT) rm -rf $(EXECUTED),python tests/tools/role_coverage.py $(EXECUTED)/tasks)
 
 # CELLS=number takes as many of the moments.
 .PHONY: interrupted
 interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
-	nice python tests/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
+	nice python tests/tools/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
 # CELLS=number takes as many of the cells.
 .PHONY: faults
 faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, of stand-ins and of this machine while they are built, measured and removed (hours); SEED=number CELLS=number
-	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
+	nice $(AS_ROOT) python tests/tools/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: soak
 soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes per cycle); CYCLES=number (100)
-	nice $(AS_ROOT) python tests/soak.py $(if $(CYCLES),--cycles $(CYCLES))
+	nice $(AS_ROOT) python tests/tools/soak.py $(if $(CYCLES),--cycles $(CYCLES))
 
 .PHONY: integration integration-shared integration-alone
 integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
@@ -158,7 +158,7 @@ molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, 
 	@$(AS_ROOT) rm -rf .cache/molecule
 	@mkdir -p $(TESTS)
 	@$(MOLECULE) test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
-	    | tee $(MOLECULE_LOG) || { $(PYTHON) tests/say_failed.py $(MOLECULE_LOG); exit 1; }
+	    | tee $(MOLECULE_LOG) || { $(PYTHON) tests/tools/say_failed.py $(MOLECULE_LOG); exit 1; }
 
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target, SUITE=trixie another Debian than 12
@@ -172,7 +172,7 @@ docs: setup-tools ## Check the reference documentation, and say how to read it
 SITE := .cache/docs-site
 .PHONY: docs-site
 docs-site: setup-tools $(SITE)/venv/.ready ## All pages and the reference as a site in .cache/docs-site/html; a warning or a broken link is an error
-	ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections" $(SITE)/venv/bin/python tests/docs_site.py $(SITE)
+	ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections" $(SITE)/venv/bin/python tests/tools/docs_site.py $(SITE)
 
 $(SITE)/venv/.ready: .config/requirements-docs.lock
 	@test -x $(SITE)/venv/bin/python || $(PYTHON) -m venv $(SITE)/venv
@@ -192,7 +192,7 @@ lock: ## Pin the newest dependencies that .config/requirements*.in allow
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
 	@cd .config && for name in requirements requirements-test requirements-docs; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
 	    --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$name.lock $$name.in; done
-	@$(PYTHON) tests/write_sbom.py
+	@$(PYTHON) tests/tools/write_sbom.py
 
 # setup: for the playbooks. setup-tools: lint and unit tests, on any machine with Python. setup-test: all tests.
 .PHONY: setup setup-tools setup-test preflight preflight-tools test-packages

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-import esxsim_process  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+import esxsim_process
 
 PORTAL, CONTROL = 3288, "88"
 TARGET = "iqn.2026-11.test.storlab:benchmark"

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What it costs to filter and summarise all points of a testbed: the first time, from then on, and when every result is read. See query.md.
 
-The runs are synthetic (tests/synthetic_run.py): each is the same chain under the same 34 workloads on another day, every seventh point with a flag.
+The runs are synthetic (tests/standins/synthetic_run.py): each is the same chain under the same 34 workloads on another day, every seventh point with a flag.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAYERS, FLAG = ("backing-bench", "target-bench", "initiator-bench"), "buffered_i
 
 def write(base: str, points: int) -> str:
     """The folder of a testbed with so many points or a few more, whose files lie there long enough to be trusted."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
     import synthetic_run
 
     original = Path(synthetic_run.write_run(base, "large", 5))

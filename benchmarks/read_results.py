@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / room) for room in ("support", "standins"))]
 importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio  # noqa: E402
-from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema  # noqa: E402
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import point_index, store  # noqa: E402
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import point_index, store
 
 LAYERS = ("ceiling-a", "backing-a", "target-a", "initiator-a")
 DEPTHS = (1, 8, 32)

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a report costs: processor time, memory and size of the page, over runs of growing size, first and once the run has its index. See report.md.
 
-The runs are synthetic (tests/synthetic_run.py) with everything in them that a report can show, and raw files as large as fio writes them.
+The runs are synthetic (tests/standins/synthetic_run.py) with everything in them that a report can show, and raw files as large as fio writes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INDEXES = ("index.sqlite", "index.jsonl")  # that make what is done first and wh
 
 def write(base: str, points: int) -> str:
     """A run of at least so many points; its folder. What is beyond the first thousand has the same figures under other queue depths."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
     import synthetic_run
 
     folder = Path(

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the page of all runs of a testbed costs: processor time the first time, and when the runs' own indexes are there. See runs_index.md.
 
-The runs are synthetic (tests/synthetic_run.py): each is the same chain on another day, every tenth on another kernel.
+The runs are synthetic (tests/standins/synthetic_run.py): each is the same chain on another day, every tenth on another kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAYERS = 6  # of the synthetic chain
 
 def write(base: str, runs: int, points: int) -> str:
     """The folder of a testbed with so many runs of at least so many points."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
     import synthetic_run
 
     original = Path(synthetic_run.write_run(base, "chain", -(-points // LAYERS)))

@@ -10,11 +10,15 @@ import sys
 from pathlib import Path
 
 import hypothesis
-import programs
 import pytest
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
 ROOT = Path(__file__).resolve().parent.parent
+# pytest knows the rooms of tests/ from pyproject.toml, a program that imports this file does not.
+sys.path.append(str(ROOT / "tests" / "support"))
+
+import programs
+
 COLLECTIONS = ROOT / ".cache" / "collections"
 LINK = COLLECTIONS / "ansible_collections" / "storlab" / "testbed"
 

@@ -40,9 +40,9 @@ PASSERS_BY = pytest.StashKey[subprocess.Popen]()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Others work on this computer meanwhile (tests/passers_by.py), and no test may mind it."""
+    """Others work on this computer meanwhile (tests/standins/passers_by.py), and no test may mind it."""
     if not hasattr(session.config, "workerinput") and os.geteuid() == 0 and not session.config.option.collectonly:
-        argv = [sys.executable, str(TESTS / "passers_by.py")]
+        argv = [sys.executable, str(TESTS / "standins" / "passers_by.py")]
         session.config.stash[PASSERS_BY] = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
@@ -52,7 +52,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         passers_by.terminate()
         output = passers_by.communicate(timeout=60)[0]
         if passers_by.returncode != 0:
-            raise RuntimeError("tests/passers_by.py did not last; see what it says above")
+            raise RuntimeError("tests/standins/passers_by.py did not last; see what it says above")
         print(f"\nPassed by meanwhile: {json.loads(output)}")
 
 

@@ -25,7 +25,7 @@ from ansible_collections.storlab.testbed.plugins.modules import esxi_datastore, 
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 import esxsim_process
 import tgt_process
 from unchanged import Watch, unchanged

@@ -28,11 +28,11 @@ from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import VmomiSupport, vim
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
-import esxsim_process  # noqa: E402
-from fixtures.report import make_fixture  # noqa: E402
-from unchanged import unchanged  # noqa: E402
-from waiting import until  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins", "unit")]
+import esxsim_process
+from fixtures.report import make_fixture
+from unchanged import unchanged
+from waiting import until
 
 PASSWORD = "sl-esxsim-pw-4711"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}

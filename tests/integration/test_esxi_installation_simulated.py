@@ -32,9 +32,9 @@ from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-import esxsim_process  # noqa: E402
-from unchanged import unchanged  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+import esxsim_process
+from unchanged import unchanged
 
 PASSWORD = "sl-esxsim-pw-2209"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}

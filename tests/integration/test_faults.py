@@ -19,7 +19,7 @@ def test_twelve_faults_come_through():
     """FAULTS_SEED=number repeats a run."""
     seed = int(os.environ.get("FAULTS_SEED") or random.SystemRandom().randrange(1 << 32))
     done = subprocess.run(
-        [sys.executable, str(TESTS / "faults.py"), "--sample", "--seed", str(seed)],
+        [sys.executable, str(TESTS / "tools" / "faults.py"), "--sample", "--seed", str(seed)],
         cwd=ROOT,
         capture_output=True,
         text=True,

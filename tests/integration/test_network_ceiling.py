@@ -11,7 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 import plays
 import waiting
 

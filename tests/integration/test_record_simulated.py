@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import recording, session
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 import esxsim_process
 import play_recording
 from places import ROOT, TESTS

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two testbeds at once on this computer, with loop devices on tmpfs and a tgtd each, built and taken down in every order: each is clean by itself, while
-others come and go (tests/passers_by.py). The actions of the playbooks run with the modules in this process."""
+others come and go (tests/standins/passers_by.py). The actions of the playbooks run with the modules in this process."""
 
 from __future__ import annotations
 
@@ -159,7 +159,9 @@ def test_what_one_leaves_is_named_and_the_next_build_heals_it(testbeds, tmp_path
 
 def test_others_pass_by_and_leave_nothing():
     """The process itself: it makes each kind, and ends with all of it gone."""
-    with subprocess.Popen([sys.executable, TESTS / "passers_by.py"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, TESTS / "standins" / "passers_by.py"], stdout=subprocess.PIPE, text=True
+    ) as process:
         mark = f"passers-by-{process.pid}-"
 
         def there() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fake_windows"))
 
 import esxsim_process

@@ -24,7 +24,7 @@ def errors(text: str) -> list:
 
 
 def test_the_file_is_what_the_specifications_say():
-    """To renew it: python tests/write_schema.py"""
+    """To renew it: python tests/tools/write_schema.py"""
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema.schema(inventory.role_options())
 
 

@@ -16,7 +16,7 @@ SKIPPED = '<testcase><skipped message="{why}">tests/x.py:7: {why}</skipped></tes
 
 def end_of(folder) -> tuple:
     done = subprocess.run(
-        [sys.executable, str(places.TESTS / "count_passed.py"), str(folder)],
+        [sys.executable, str(places.TESTS / "tools" / "count_passed.py"), str(folder)],
         capture_output=True,
         text=True,
         check=False,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ALLOWED = ROOT / "tests" / "english.json"
+ALLOWED = ROOT / "tests" / "tools" / "english.json"
 UNITS = "second|minute|hour|host|layer|link|point|line|round|disk|guest|lane|chain|run|side|worker|step|path|row"
 PATTERNS = {
     # "What is measured is told by …": a subject that is a clause. A question is none.

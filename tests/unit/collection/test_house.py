@@ -360,7 +360,7 @@ def test_tests_of_what_runs_on_hosts_import_nothing_that_python_3_9_lacks():
 
 def test_the_picture_in_the_documentation_is_of_this_code():
     text = (places.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert HOUSE.picture() in text, "python tests/house.py prints it as it is now"
+    assert HOUSE.picture() in text, "python tests/tools/house.py prints it as it is now"
 
 
 def test_the_documentation_has_one_line_for_each_room():

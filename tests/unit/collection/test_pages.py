@@ -291,7 +291,7 @@ def test_a_wrong_command_is_noticed():
 
 
 def test_the_page_of_variables_is_up_to_date():
-    """To renew it: python tests/write_words.py"""
+    """To renew it: python tests/tools/write_words.py"""
     assert (ROOT / "docs" / "words.md").read_text(encoding="utf-8") == write_words.current()
 
 

@@ -86,6 +86,6 @@ def test_a_task_of_no_role_or_at_a_line_without_a_task_counts_nothing(roles):
 
 
 def test_without_any_run_it_says_how_to_make_one(tmp_path):
-    command = [sys.executable, str(places.TESTS / "role_coverage.py"), str(tmp_path / "none")]
+    command = [sys.executable, str(places.TESTS / "tools" / "role_coverage.py"), str(tmp_path / "none")]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 1 and "TASKS=yes" in answer.stderr

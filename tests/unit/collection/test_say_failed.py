@@ -33,7 +33,7 @@ CRITICAL Ansible return code was 2
 def repeated(tmp_path, log: str) -> list[str]:
     path = tmp_path / "molecule.log"
     path.write_text(log, encoding="utf-8")
-    command = [sys.executable, str(places.TESTS / "say_failed.py"), str(path)]
+    command = [sys.executable, str(places.TESTS / "tools" / "say_failed.py"), str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

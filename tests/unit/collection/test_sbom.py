@@ -16,7 +16,7 @@ LOCK = (
 
 def test_it_is_as_the_locks_are():
     assert write_sbom.PATH.read_text(encoding="utf-8") == write_sbom.document(write_sbom.locks()), (
-        "Run python tests/write_sbom.py."
+        "Run python tests/tools/write_sbom.py."
     )
 
 

@@ -21,7 +21,7 @@ def end_of(tmp_path, files: dict) -> list[str]:
         }
     }
     (tmp_path / "coverage.json").write_text(json.dumps(report))
-    command = [sys.executable, str(places.TESTS / "show_coverage.py"), str(tmp_path / "coverage.json"), "95"]
+    command = [sys.executable, str(places.TESTS / "tools" / "show_coverage.py"), str(tmp_path / "coverage.json"), "95"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -22,10 +22,10 @@ from world import HOST, Host, World
 POWERSHELL = places.TESTS / "powershell"
 sys.path.insert(0, str(POWERSHELL))
 
-import bench  # noqa: E402
-from cases import FOLDER, Case, Like  # noqa: E402
-from windows_cases import CASES  # noqa: E402
-from windows_cases.state import CLIENT, SERVER  # noqa: E402
+import bench
+from cases import FOLDER, Case, Like
+from windows_cases import CASES
+from windows_cases.state import CLIENT, SERVER
 
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))
 SCRIPTS = sorted(name.removesuffix(".ps1") for name in os.listdir(bench.script_text.SCRIPTS) if name.endswith(".ps1"))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Caches by LVM and bcache: what bcache reads on disks, that the origin keeps every byte, and that nothing is taken out before it has everything.
 
-The host of tests/cache_kernel.py ends a test itself when a step would lose data: a tier that is turned to its origin while only the cache has something, LVM
-that looks at other devices or wipes what it finds, a device that goes while something holds it.
+The host of tests/standins/cache_kernel.py ends a test itself when a step would lose data: a tier that is turned to its origin while
+only the cache has something, LVM that looks at other devices or wipes what it finds, a device that goes while something holds it.
 """
 
 from __future__ import annotations

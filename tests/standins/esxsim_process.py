@@ -25,7 +25,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "esxsim"
 PATIENCE_S = 60.0
 # The LUNs of most tests are smaller than a VMFS may be.

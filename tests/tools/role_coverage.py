@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Says how many tasks of the roles were executed, and which never, from the lines that tests/executed_tasks wrote in any number of runs.
 
-    python tests/role_coverage.py .cache/executed/tasks
+    python tests/tools/role_coverage.py .cache/executed/tasks
 
 A block and a static import are no tasks of their own: Ansible executes what is in them.
 """
@@ -73,5 +73,5 @@ if __name__ == "__main__":
         sys.exit(
             f"{written} is not there: no task was written down. Run `make integration TASKS=yes` or `make molecule TASKS=yes` first."
         )
-    roles = Path(__file__).resolve().parent.parent / "roles"
+    roles = Path(__file__).resolve().parents[2] / "roles"
     print("\n".join(lines(known(roles), executed(written.read_text(encoding="utf-8")))))

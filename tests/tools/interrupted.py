@@ -10,7 +10,7 @@ are as they were before the first build, after a build as after one that nobody 
 Many tasks leave the same behind. What follows is a matter of what was left and not of the task, so what was left is compared, and each different state is
 continued once.
 
-    python tests/interrupted.py --seed 5 --cells 20        # 20 moments, drawn by that seed; without --cells all of them, in the order that it gives
+    python tests/tools/interrupted.py --seed 5 --cells 20        # 20 moments, drawn by that seed; without --cells all of them, in the order that it gives
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pathlib import Path
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "fake_windows"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins", "fake_windows")]
 
 from places import ROOT, TESTS
 from plays import outcome

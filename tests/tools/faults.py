@@ -5,8 +5,8 @@
 
 Each lab is kept up for all of its cells. What came of each cell is a line of .cache/fault_cells.jsonl.
 
-    python tests/faults.py --seed 5 --cells 20                  # 20 cells, drawn by that seed; without --cells all of them, in the order that it gives
-    python tests/faults.py --lab windows --lab esxi             # those of these labs
+    python tests/tools/faults.py --seed 5 --cells 20                  # 20 cells, drawn by that seed; without --cells all of them, in the order that it gives
+    python tests/tools/faults.py --lab windows --lab esxi             # those of these labs
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TextIO
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 
 import fault_emulated
 import fault_stand_ins

@@ -24,10 +24,10 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
-# ruff: noqa: E402 - the collection is found in this checkout
+
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,

@@ -8,7 +8,7 @@ A layer takes ``service`` ns for an I/O alone and gains from concurrency up to `
 X(N) = limit · N / (N + parallel), so the latency is N / X(N) and IOPS over latency is greatest at N = parallel, which is where the
 knee must be found. A block costs ``transfer`` ns a byte besides. There is no random and no clock, so a run made twice is the same.
 
-    python tests/synthetic_run.py FOLDER [SHAPE [REPETITIONS]]      # SHAPE: everything, small, or one of SHAPES
+    python tests/standins/synthetic_run.py FOLDER [SHAPE [REPETITIONS]]      # SHAPE: everything, small, or one of SHAPES
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
 from written_once import written_once
 
 _specification = importlib.util.spec_from_file_location(
-    "make_fixture", Path(__file__).parent / "unit" / "fixtures" / "report" / "make_fixture.py"
+    "make_fixture", Path(__file__).parents[1] / "unit" / "fixtures" / "report" / "make_fixture.py"
 )
 make_fixture = importlib.util.module_from_spec(_specification)
 _specification.loader.exec_module(make_fixture)

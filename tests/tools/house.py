@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which file of plugins/ imports which: read from the code, for the test that holds the rules and the picture in docs/architecture.md.
 
-python tests/house.py      # prints the picture
+python tests/tools/house.py      # prints the picture
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ast
 import re
 from pathlib import Path
 
-PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 COLLECTION = "ansible_collections.storlab.testbed.plugins."
 # From those that know nothing of the others to those that know most.
 SHIPPED = ("core", "linux", "workload", "result", "engines", "run", "lab", "esxi")

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("", "support")]
 
 import conftest
 
 HEAD = """# All variables
 
-Written by `python tests/write_words.py` from the argument specifications; do not edit. An editor completes and checks the same words with the
+Written by `python tests/tools/write_words.py` from the argument specifications; do not edit. An editor completes and checks the same words with the
 [schema](schema/storlab.testbed.schema.json). [The one page](description.md) says how they belong together.
 """
 COLUMNS = "| variable | type | default | meaning |\n| --- | --- | --- | --- |\n"

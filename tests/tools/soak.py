@@ -23,7 +23,7 @@ from pathlib import Path
 
 from scipy.stats import theilslopes
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins")]
 
 from places import ROOT
 from small_lab import MACHINES, REPETITIONS, Lab

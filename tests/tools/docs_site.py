@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Pages of the repository that the site has, too: {path: its name in the site}.
 OUTSIDE = {
     "README.md": "overview.md",

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts one small mistake at a time into parsers and statistics, and says which of them no test notices.
 
-    python tests/mutation.py --seed 7 --cells 300 [--only histogram]
+    python tests/tools/mutation.py --seed 7 --cells 300 [--only histogram]
 
 The mistakes are a random sample of all; the seed repeats it. Each that lives is to be read: it makes no difference to anybody, or a test is missing.
 The tests run in copies of the checkout, which stays as it is. Exit code 1 when a mistake lives, 2 when the tests fail without any.
@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # What a test run may take, as a multiple of one without a mistake: a mistake in a loop may never end.
 PATIENCE = 10
 MADE = (".cache", ".git", ".venv", ".ansible", ".hypothesis", ".state", "__pycache__", "results")

@@ -439,7 +439,7 @@ class Esxi(Here):
             [
                 *self.prefix,
                 sys.executable,
-                str(TESTS / "esxsim_process.py"),
+                str(TESTS / "standins" / "esxsim_process.py"),
                 action,
                 "--home",
                 str(self.folder / "esxsim"),

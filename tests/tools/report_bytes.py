@@ -5,7 +5,7 @@
 """Checksums of all files of the reports of stored runs: a change that must not change a report leaves them as they are.
 
 python -m pytest --basetemp=/tmp/corpus tests/unit/report tests/unit/store tests/unit/compare   # leaves the runs of these tests
-python tests/report_bytes.py /tmp/corpus results > before.txt                                    # the same again after the change
+python tests/tools/report_bytes.py /tmp/corpus results > before.txt                                    # the same again after the change
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ansible_collections.storlab.testbed.plugins.plugin_utils."
 
 

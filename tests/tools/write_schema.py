@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("", "support")]
 
 import conftest
 
