@@ -40,10 +40,11 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.session import Session
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import raid
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import nfs_mount, open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import open_iscsi
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_mapper,
     device_safety,
+    nfs_volumes,
     wanted_disks,
 )
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
@@ -145,7 +146,7 @@ TEXTS: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
     ("nfs_export.parse_etab", r"(?m)^/\S*\s+\S+\([a-z_,=0-9]*(sync|root_squash)", nfs_export.parse_etab),
     ("nfs_export.parse_versions", r"\A[+-]\d(\.\d)?( [+-]\d(\.\d)?)*\s*\Z", nfs_export.parse_versions),
     ("nfs_export.parse_states", r"(?m)^- 0x[0-9a-f]+: \{ type:", nfs_export.parse_states),
-    ("nfs_mount.volumes", r"\ANV SERVER", nfs_mount.volumes),
+    ("nfs_volumes.volumes", r"\ANV SERVER", nfs_volumes.volumes),
     ("lio.parse_session", r"InitiatorName: ", lio.parse_session),
     ("open_iscsi.parse_record", r"(?m)^(node|iface)\.\S+ = ", open_iscsi.parse_record),
     (
