@@ -69,7 +69,7 @@ def users_of(layer: dict) -> list:
         )
     wrong = device_safety.identity_refusals(facts, layer)
     if wrong:
-        raise device_safety.as_failure(layer, wrong)
+        raise device_safety.not_touched(layer, wrong)
     # A udev worker may still be looking at a disk that just appeared.
     wait_for(lambda: not block_device.users(layer["path"]), timeout_s=3, interval_s=0.3)
     return block_device.users(layer["path"])

@@ -31,7 +31,7 @@ def real_layer(loop, **changes):
 
 
 def real_codes(layer):
-    return [item["code"] for item in guard.refusals(guard.inspect(layer["path"]), layer)]
+    return [item.code for item in guard.refusals(guard.inspect(layer["path"]), layer)]
 
 
 def test_real_blank_device(loop):
@@ -123,7 +123,7 @@ def test_real_mount_in_another_namespace_cannot_be_overridden(loop, tmp_path):
             with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
                 assert loop.path not in mounts.read()
             kept, _overridden = guard.judge(guard.inspect(loop.path), real_layer(loop), allow=[loop.path])
-            assert [item["code"] for item in kept] == ["device_mounted"]
+            assert [item.code for item in kept] == ["device_mounted"]
             assert block_device.users(loop.path) == [f"mounted on {tmp_path} (as process {other.pid} sees it)"]
         finally:
             other.communicate("end\n", timeout=20)
@@ -170,7 +170,7 @@ def test_real_file_system_on_a_loop_over_another_node(loop, node, tmp_path):
         subprocess.run(["mount", upper, str(mount_point)], check=True)
         try:
             kept, _overridden = guard.judge(guard.inspect(loop.path), real_layer(loop), allow=[loop.path])
-            assert [item["code"] for item in kept] == ["device_mounted"]
+            assert [item.code for item in kept] == ["device_mounted"]
             assert str(mount_point) in kept[0]["message"]
         finally:
             subprocess.run(["umount", str(mount_point)], check=True)

@@ -68,6 +68,12 @@ def bad_value(variable: str, value: Any, remedy: str, **details: Any) -> Failure
     return Failure("bad_value", f"{variable} is {value!r}.", remedy, variable=variable, value=value, **details)
 
 
+def unfit(variable: str, value: object, why: str, instead: str) -> Failure:
+    """bad_value with a reason: 'size is 1, but a pair needs 2: name more.' why and instead are clauses without a full stop."""
+    what = f"{variable} is {value!r}, {why}:"
+    return Failure("bad_value", what, f"{instead}.", variable=variable, value=value)
+
+
 def exit_words(exit_code: int) -> str:
     """How a process ended, by what subprocess says: a negative number is the signal that ended it. Windows' own codes are known in hexadecimal."""
     if exit_code >= 0:

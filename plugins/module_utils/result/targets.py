@@ -28,7 +28,9 @@ LATENCIES = {
     "p99.99": "latency_p99_99_ns",
 }
 RATES = {"IOPS": ("iops", 1.0), "MB/s": ("bandwidth_bytes_s", 1e6)}
-EXAMPLE = "write it like 'p99 <= 5 ms at 10k IOPS on guest', 'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'"
+EXAMPLE = (
+    "Write it like 'p99 <= 5 ms at 10k IOPS on guest', 'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'."
+)
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LATENCY = re.compile(

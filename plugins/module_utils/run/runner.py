@@ -434,7 +434,7 @@ class Supervisor:
                     part, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
                 )
                 files.append(facts["resolved"])
-                meta["overridden"] += [item["code"] for item in overridden if item["code"] not in meta["overridden"]]
+                meta["overridden"] += [item.code for item in overridden if item.code not in meta["overridden"]]
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
                 held.append(device_safety.hold(facts))
             job: Point = {

@@ -119,7 +119,7 @@ class WindowsRun(WindowsScripts):
     def _guard(self, state: dict[str, Any], layer: Layer) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
         return [
-            refusal["code"]
+            refusal.code
             for refusal in device_safety.guard(
                 state, layer, self.plan["allow_device"], self.options["testbed_id"], self.plan["known_layers"]
             )[1]

@@ -57,7 +57,7 @@ NAME, ADDRESS, LABEL = (
 SHAPES = {
     "testbed_run_id": (_RUN, "use up to 100 letters, digits, dots, _ and -; it names a folder"),
     "benchmark_profile": (profile.NAME, "use the name of a profile, of small letters, digits and _"),
-    "testbed.disks.name": (names.NAME, names.NAME_REMEDY[:1].lower() + names.NAME_REMEDY[1:-1]),
+    "testbed.disks.name": (names.NAME, names.NAME_REMEDY),
     "testbed.guests.name": NAME,
     "testbed.guests.taps": (
         re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"),

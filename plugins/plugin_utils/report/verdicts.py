@@ -21,7 +21,7 @@ def parsed(texts: list[Any]) -> list[targets.Target]:
     pairs = [(text, targets.parse(text)) for text in texts]
     for text, target in pairs:
         if target is None:
-            raise bad_value("targets", text, targets.EXAMPLE[0].upper() + targets.EXAMPLE[1:] + ".")
+            raise bad_value("targets", text, targets.EXAMPLE)
     return [target for _text, target in pairs if target]
 
 

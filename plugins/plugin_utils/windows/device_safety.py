@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer
-from ...module_utils.linux.disks.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
+from ...module_utils.linux.disks.device_safety import lift, not_touched, purpose_refusals, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
 
@@ -101,7 +102,7 @@ def judge(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> tuple[Any, ...]:
+) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden), as on Linux hosts.
 
     layers: the published layers; a file lies on the disk of the layer beneath its own.
@@ -110,7 +111,7 @@ def judge(
     path, refusals = facts["path"], purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
         refusals.append(
-            refusal(
+            Failure(
                 "device_missing",
                 f"{path} does not exist on this host.",
                 "Build the testbed again; a file of that name is never made.",
@@ -118,7 +119,7 @@ def judge(
         )
     elif facts["type"] not in ("disk", "file"):
         refusals.append(
-            refusal(
+            Failure(
                 "not_a_device", f"{path} is a {facts['type']}.", "Name a path like \\\\.\\PhysicalDrive1 or T:\\file."
             )
         )
@@ -136,11 +137,11 @@ def guard(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> tuple[Any, ...]:
+) -> tuple[dict[str, Any], list[Failure]]:
     """(facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     refusals, overridden = judge(state, layer, allow, testbed_id, layers, overwrite)
     if refusals:
-        raise as_failure(layer, refusals)
+        raise not_touched(layer, refusals)
     return inspect(state, layer["path"]), overridden
 
 
@@ -163,21 +164,21 @@ def _all_of(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
 
 
-def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
+def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure]:
     reasons = {code: words for disk in _all_of(state, facts) for code, words in never_touched(disk)}
     return [
-        refusal(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")
+        Failure(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")
         for code, words in reasons.items()
     ]
 
 
-def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[Any]:
+def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[Failure]:
     path, disk, identity, refusals = facts["path"], facts["disk"], layer["identity"], []
     everywhere = _all_of(state, facts)
     places = [place for disk_there in everywhere for place in _places(disk_there)]
     if places:
         refusals.append(
-            refusal(
+            Failure(
                 "device_mounted",
                 f"{path} is mounted as {', '.join(places)}.",
                 "Take its drive letter and its data away, or name another disk.",
@@ -185,13 +186,13 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[An
         )
     if identity.get("mount_point"):
         refusals.append(
-            refusal("not_a_device", f"{path} is a disk, but the layer is a file.", "Build the testbed again.")
+            Failure("not_a_device", f"{path} is a disk, but the layer is a file.", "Build the testbed again.")
         )
     if any(part["type"] != RESERVED for disk_there in everywhere for part in disk_there["partitions"]):
-        refusals.append(refusal("device_partitioned", f"{path} has partitions.", "Name a disk without them."))
+        refusals.append(Failure("device_partitioned", f"{path} has partitions.", "Name a disk without them."))
     if facts["same"]:
         refusals.append(
-            refusal(
+            Failure(
                 "device_held",
                 f"{path} and disk {', '.join(map(str, facts['same']))} have one unique id: they may be one disk.",
                 "Leave one path to it, or install MPIO.",
@@ -199,7 +200,7 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[An
         )
     if not identity.get("unique_id"):
         refusals.append(
-            refusal(
+            Failure(
                 "identity_missing",
                 f"Nothing proves that {path} is the disk of layer {layer['name']}.",
                 "Publish the layer with the unique id of its disk.",
@@ -209,7 +210,7 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[An
         refusals.append(_other_disk(facts, identity["unique_id"]))
     if identity.get("serial") and plain_serial(identity["serial"]) != plain_serial(disk["serial"]):
         refusals.append(
-            refusal(
+            Failure(
                 "wrong_serial",
                 f"{path} has serial {disk['serial'] or 'none'}, the layer has {identity['serial']}.",
                 "Build the testbed again; this is another disk.",
@@ -218,21 +219,21 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[An
     return refusals + size_refusals(facts, layer)
 
 
-def _other_disk(facts: dict[str, Any], wanted: str) -> dict[str, Any]:
-    return refusal(
+def _other_disk(facts: dict[str, Any], wanted: str) -> Failure:
+    return Failure(
         "wrong_unique_id",
         f"{facts['path']} is on a disk with unique id {facts['disk']['unique_id'] or 'none'}, the layer's has {wanted}.",
         "Build the testbed again; this is another disk.",
     )
 
 
-def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Any]:
+def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Failure]:
     path, identity, volume = facts["path"], layer["identity"], facts["volume"]
     if not identity.get("mount_point"):
-        return [refusal("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]
+        return [Failure("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]
     if not identity.get("stamp"):
         return [
-            refusal(
+            Failure(
                 "identity_missing",
                 f"Nothing proves that the volume of {path} is the testbed's.",
                 "Publish the layer with the label of its volume.",
@@ -243,17 +244,17 @@ def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> 
     )
     if ours != {volume["label"]}:
         return [
-            refusal(
+            Failure(
                 "wrong_stamp",
                 f"The volume of {path} is called {volume['label'] or 'nothing'}, the testbed's is called {' and '.join(sorted(ours))}.",
                 "Build the testbed again; this is another volume.",
             )
         ]
     if facts["folder"]:
-        return [refusal("not_a_device", f"{path} is a folder.", "Build the testbed again.")]
+        return [Failure("not_a_device", f"{path} is a folder.", "Build the testbed again.")]
     if facts["size_bytes"] is None:
         return [
-            refusal(
+            Failure(
                 "device_missing",
                 f"{path} does not exist.",
                 "Build the testbed again; a file of that name is never made.",
@@ -271,21 +272,21 @@ def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> 
     return refusals + size_refusals(facts, layer)
 
 
-def _usable(facts: dict[str, Any]) -> list[Any]:
+def _usable(facts: dict[str, Any]) -> list[Failure]:
     path, disk, refusals = facts["path"], facts["disk"], []
     if disk["offline"]:
         reason = disk["offline_reason"] or "no reason reported"
         refusals.append(
-            refusal("disk_offline", f"{path} is on a disk that is offline ({reason}).", "Build the testbed again.")
+            Failure("disk_offline", f"{path} is on a disk that is offline ({reason}).", "Build the testbed again.")
         )
     if disk["read_only"]:
         refusals.append(
-            refusal("device_read_only", f"{path} is on a disk that is read-only.", "Build the testbed again.")
+            Failure("device_read_only", f"{path} is on a disk that is read-only.", "Build the testbed again.")
         )
     return refusals
 
 
-def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
+def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure]:
     """The target server's virtual disks that lie on the disk, or are the file."""
     if facts["type"] == "file":
         files = [disk["path"] for disk in state["virtual_disks"] if disk["path"].lower() == facts["path"].lower()]
@@ -302,14 +303,14 @@ def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     targets = [target["name"] for target in state["targets"] if known & {lun["path"].lower() for lun in target["luns"]}]
     if targets:
         return [
-            refusal(
+            Failure(
                 "device_exported",
                 f"{facts['path']} holds {', '.join(files)}, which target {', '.join(targets)} exports.",
                 "Remove that export, or name another disk.",
             )
         ]
     return [
-        refusal(
+        Failure(
             "device_held",
             f"{facts['path']} holds the virtual disk {', '.join(files)}.",
             "Remove it, or name another disk.",

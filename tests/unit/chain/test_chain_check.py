@@ -379,7 +379,7 @@ WRONG = {
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  report_targets: [p99 <= 5 ms on guest, p99 < 5 ms]")],
         [
-            "report_targets is 'p99 < 5 ms', which is not a target: write it like 'p99 <= 5 ms at 10k IOPS on guest', "
+            "report_targets is 'p99 < 5 ms', which is not a target. Write it like 'p99 <= 5 ms at 10k IOPS on guest', "
             "'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'."
         ],
     ),

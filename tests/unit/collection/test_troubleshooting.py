@@ -74,8 +74,7 @@ OF_PLACES = {
     # These say again what another failure said.
     "plugins/module_utils/core/failure.py: self.code": set(),
     'plugins/module_utils/core/failure.py: whole["code"]': set(),
-    'plugins/module_utils/linux/disks/device_safety.py: item["code"]': set(),
-    'plugins/module_utils/linux/disks/device_safety.py: reasons[0]["code"]': set(),
+    "plugins/module_utils/linux/disks/device_safety.py: reasons[0].code": set(),
     "plugins/module_utils/engines/hammerdb_load.py: failure.code": set(),
     # The shape of what a host notes.
     "plugins/plugin_utils/store/archive.py: str": set(),

@@ -532,7 +532,7 @@ def test_guard_takes_the_layers_as_they_were_published_and_nothing_else(built):
     layers = {name: layer for name, layer in built.layers.items() if layer["path"]}
     judged = {
         name: [
-            item["code"] for item in device_safety.judge(state, layer, testbed_id="t1", layers=list(layers.values()))[0]
+            item.code for item in device_safety.judge(state, layer, testbed_id="t1", layers=list(layers.values()))[0]
         ]
         for name, layer in layers.items()
     }
@@ -547,7 +547,7 @@ def test_guard_takes_the_layers_as_they_were_published_and_nothing_else(built):
         if disk["number"] in numbers:
             disk["number"] = sum(numbers) - disk["number"]
     swapped = [
-        item["code"] for item in device_safety.judge(state, layers["initiator-bench"], ["\\\\.\\PhysicalDrive1"])[0]
+        item.code for item in device_safety.judge(state, layers["initiator-bench"], ["\\\\.\\PhysicalDrive1"])[0]
     ]
     assert "device_mounted" in swapped
     assert "wrong_size" in swapped

@@ -168,7 +168,7 @@ def test_guard_lets_a_benchmark_write_to_it_and_to_no_later_one_in_its_place(hos
     host.change(lambda client: client.restart())
     host.others("000000", 70 << 20)
     refused, _overridden = device_safety.judge(host.change(lambda client: client.state([])), layer)
-    assert {"wrong_unique_id", "wrong_serial", "device_mounted"} <= {one["code"] for one in refused}
+    assert {"wrong_unique_id", "wrong_serial", "device_mounted"} <= {one.code for one in refused}
 
 
 @pytest.mark.parametrize(

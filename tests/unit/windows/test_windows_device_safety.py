@@ -131,7 +131,7 @@ class Windows:
         before = copy.deepcopy(self.state())
         answer = guard.judge(self.state(), layer or self.layer, **options)
         assert self.state() == before
-        return tuple([item["code"] for item in items] for items in answer)
+        return tuple([item.code for item in items] for items in answer)
 
     def second_path(self, **changes) -> None:
         """The test disk once more, as Windows shows it without MPIO."""
@@ -383,7 +383,7 @@ def test_guard_tells_of_the_disk_and_of_what_was_overridden(host):
     host.bench["partitions"] = [part(1)]
     facts, overridden = guard.guard(host.state(), LAYER, [DRIVE], "t1", [PARENT])
     assert (facts["resolved"], facts["type"], facts["size_bytes"], facts["disk"]["number"]) == (DRIVE, "disk", SIZE, 3)
-    assert [item["code"] for item in overridden] == ["device_partitioned"]
+    assert [item.code for item in overridden] == ["device_partitioned"]
     facts, _overridden = guard.guard(host.state(), FILE_LAYER, testbed_id="t1")
     assert (facts["resolved"], facts["type"], facts["size_bytes"], facts["disk"]["number"]) == (
         FILE,

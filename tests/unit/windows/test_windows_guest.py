@@ -196,7 +196,7 @@ def test_the_guard_takes_the_disk_as_it_was_published(guest):
     }
     assert device_safety.judge(state, layer) == ([], [])
     without = {**layer, "identity": {"serial": SERIAL}}
-    assert [item["code"] for item in device_safety.judge(state, without)[0]] == ["identity_missing"]
+    assert [item.code for item in device_safety.judge(state, without)[0]] == ["identity_missing"]
 
 
 @pytest.mark.parametrize("lab", ["lab_windows_esxi", "lab_linux_esxi"])

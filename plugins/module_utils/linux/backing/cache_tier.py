@@ -33,7 +33,7 @@ from ...core.cache_modes import (
     migration_kib,
     words,
 )
-from ...core.failure import Failure, bad_value
+from ...core.failure import Failure, bad_value, unfit
 from ...core.layers import Layer, purpose_of
 from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step
@@ -87,7 +87,7 @@ def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present
             raise bad_value("cache_tier_caches name", name, "Give every cache another name.")
         names.add(name)
         for key, value, why, remedy in faults(cache):
-            raise bad_value(f"{variable} {key}", value, f"{why[:1].upper()}{why[1:]}: {remedy}.")
+            raise unfit(f"{variable} {key}", value, f"but {why}", remedy)
         origin, fast = cache["origin"], cache["fast"]
         named = {key: value for key, value in origin.items() if value and key != "layer"}
         if bool(origin.get("layer")) == bool(named):
@@ -474,9 +474,9 @@ class Caches:
             facts = device_safety.inspect(path, system=self.system)
             if cache["layer"]:
                 all_of_them = device_safety.refusals(facts, cache["layer"], testbed_id=self.testbed_id, overwrite=False)
-                reasons = [item for item in all_of_them if item["code"] not in mine]
+                reasons = [item for item in all_of_them if item.code not in mine]
                 if reasons:
-                    raise device_safety.as_failure(cache["layer"], reasons)
+                    raise device_safety.not_touched(cache["layer"], reasons)
                 continue
             proven = stamp and stamp["origin"] == state["origin"]["digest"]
             device_safety.refuse_named(

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core import steps as step_words
-from ...core.failure import Failure, bad_value
+from ...core.failure import Failure, bad_value, unfit
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
 from ...core.raid_levels import CHUNK_KIB, FEWEST, MODULES, faults
@@ -81,7 +81,7 @@ def check_arrays(arrays: list[dict[str, Any]]) -> list[dict[str, Any]]:
             raise bad_value("raid_arrays name", name, "Give every array another name.")
         names.add(name)
         for key, value, why, remedy in faults(array, len(array["members"])):
-            raise bad_value(f"raid_arrays {name} {key}", value, f"{why[:1].upper()}{why[1:]}: {remedy}.")
+            raise unfit(f"raid_arrays {name} {key}", value, f"but {why}", remedy)
         seen: set[Any] = set()
         for member in array["members"]:
             keys = {(key, member[key]) for key in ("device", *device_safety.PROOFS) if member.get(key)}

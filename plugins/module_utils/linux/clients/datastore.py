@@ -321,10 +321,10 @@ class Datastores:
         reasons = [
             refusal
             for refusal in device_safety.refusals(facts, layer, testbed_id=self.testbed_id, overwrite=False)
-            if refusal["code"] not in tolerated
+            if refusal.code not in tolerated
         ]
         if reasons:
-            raise device_safety.as_failure({**layer, "path": wanted["device"]}, reasons)
+            raise device_safety.not_touched({**layer, "path": wanted["device"]}, reasons)
 
     # -- change
 

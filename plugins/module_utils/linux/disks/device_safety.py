@@ -17,6 +17,7 @@ import socket
 import stat
 import subprocess
 import time
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...core.failure import Failure
@@ -532,8 +533,8 @@ def refusals(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> list[dict[str, Any]]:
-    """Why the path must not be written to as this layer: [{code, message}], empty when it is proven to be the testbed's own.
+) -> list[Failure]:
+    """Why the path must not be written to as this layer, empty when it is proven to be the testbed's own.
 
     allow: paths the user named to override what may be overridden.
     layers: the published layers; an export by one of their targets is the testbed's own.
@@ -549,12 +550,12 @@ def judge(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
     reasons = purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
         reasons.append(
-            refusal(
+            Failure(
                 "device_missing",
                 f"{facts['path']} does not exist.",
                 "Build the testbed again; fio would create a file of that name.",
@@ -564,7 +565,7 @@ def judge(
         reasons.append(_unreadable(facts))
     elif facts["type"] not in ("block", "file"):
         reasons.append(
-            refusal("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file.")
+            Failure("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file.")
         )
     else:
         reasons += _final_use(facts)
@@ -573,9 +574,9 @@ def judge(
     return lift(reasons, facts["path"] in allow or facts["resolved"] in allow, FINAL)
 
 
-def lift(reasons: list[Any], named: bool, final: tuple[Any, ...]) -> tuple[Any, ...]:
+def lift(reasons: list[Failure], named: bool, final: Collection[str]) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden): naming a device lifts all but what is final."""
-    kept = [item for item in reasons if not named or item["code"] in final]
+    kept = [item for item in reasons if not named or item.code in final]
     return kept, [item for item in reasons if item not in kept]
 
 
@@ -586,12 +587,12 @@ def guard(
     layers: Any = (),
     overwrite: bool = True,
     system: System | None = None,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], list[Failure]]:
     """Inspect and judge in one: (facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     facts = inspect(layer["path"], system=system)
     reasons, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)
     if reasons:
-        raise as_failure(layer, reasons)
+        raise not_touched(layer, reasons)
     return facts, overridden
 
 
@@ -600,34 +601,31 @@ def prove_whole(layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> None
     guard({**layer, "purpose": "scratch"}, (), testbed_id, list(layers.values()))
 
 
-def as_failure(layer: Layer, reasons: list[Any]) -> Failure:
+def not_touched(layer: Layer, reasons: Sequence[Failure]) -> Failure:
+    """The first reason as the failure of the layer, with all of them in its details."""
     return Failure(
-        reasons[0]["code"],
-        f"Layer {layer['name']} on {layer['host']} is not touched: {reasons[0]['what']}",
-        reasons[0]["remedy"],
+        reasons[0].code,
+        f"Layer {layer['name']} on {layer['host']} is not touched: {reasons[0].what}",
+        reasons[0].remedy,
         layer=layer["name"],
         path=layer["path"],
-        refusals=[{"code": item["code"], "message": item["message"]} for item in reasons],
+        refusals=[reason.as_fault() for reason in reasons],
     )
 
 
-def refusal(code: str, what: str, remedy: str) -> dict[str, Any]:
-    return {"code": code, "message": f"{what} {remedy}", "what": what, "remedy": remedy}
-
-
-def _unreadable(facts: dict[str, Any]) -> dict[str, Any]:
-    return refusal(
+def _unreadable(facts: dict[str, Any]) -> Failure:
+    return Failure(
         "device_unreadable",
         f"{facts['path']} cannot be opened ({facts['claim']}).",
         "Check the device and the rights of the user.",
     )
 
 
-def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
+def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     if layer.get("purpose") == "scratch":
         return []
     return [
-        refusal(
+        Failure(
             "purpose_data",
             f"{facts['path']} is a data layer, it holds something.",
             "Measure it through a file on it, or a scratch layer.",
@@ -635,26 +633,26 @@ def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     ]
 
 
-def _final_use(facts: dict[str, Any]) -> list[Any]:
+def _final_use(facts: dict[str, Any]) -> list[Failure]:
     path, reasons = facts["path"], []
     if facts["mounts"]:
         reasons.append(
-            refusal(
+            Failure(
                 "device_mounted",
                 f"{path} or something on it is mounted on {', '.join(facts['mounts'])}.",
                 "Unmount it, or name another device.",
             )
         )
     if facts["swap"]:
-        reasons.append(refusal("device_swap", f"{path} or something on it is swap space.", "Name another device."))
+        reasons.append(Failure("device_swap", f"{path} or something on it is swap space.", "Name another device."))
     return reasons
 
 
-def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
+def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     if facts["size_bytes"] == layer["size_bytes"]:
         return []
     return [
-        refusal(
+        Failure(
             "wrong_size",
             f"{facts['path']} has {facts['size_bytes']} bytes, the layer has {layer['size_bytes']}.",
             "Build the testbed again; this is another device, or it was replaced.",
@@ -662,20 +660,20 @@ def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     ]
 
 
-def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
+def _block(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     path, reasons = facts["path"], []
     if layer["identity"].get("mount_point"):
         reasons.append(
-            refusal("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again.")
+            Failure("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again.")
         )
     # A RAM disk of several sizes is one device in partitions that the testbed itself made.
     foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
     if facts["partitions"] or foreign_partition:
         what = f"has partitions ({', '.join(facts['partitions'])})" if facts["partitions"] else "is a partition"
-        reasons.append(refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
+        reasons.append(Failure("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
     if facts["holders"]:
         reasons.append(
-            refusal(
+            Failure(
                 "device_held",
                 f"{path} is part of {', '.join(facts['holders'])} (LVM, RAID, multipath or device mapper).",
                 "Name the device on top of it.",
@@ -684,7 +682,7 @@ def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
     for twin, holders in facts.get("twins", {}).items():
         if set(holders) - set(facts["holders"]):
             reasons.append(
-                refusal(
+                Failure(
                     "device_held",
                     f"{path} is the same disk as {twin}, which is part of {', '.join(holders)}.",
                     "Name the device on top of it.",
@@ -692,7 +690,7 @@ def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
             )
     if facts["mapped"] and not same_uuid(layer["identity"].get("uuid"), facts["mapped_uuid"]):
         reasons.append(
-            refusal(
+            Failure(
                 "device_mapped",
                 f"{path} is the device mapper or RAID device {facts['mapped_uuid'] or 'without UUID'}, which the layer does not name.",
                 "Give the layer that uuid if it is the one, or name another device.",
@@ -701,10 +699,10 @@ def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
     if facts["claim"] not in (None, "EBUSY"):
         reasons.append(_unreadable(facts))
     if facts["read_only"]:
-        reasons.append(refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
+        reasons.append(Failure("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
     if facts.get("signature_error"):
         reasons.append(
-            refusal(
+            Failure(
                 "signature_unknown",
                 f"It cannot be determined whether {path} is empty: {facts['signature_error']}.",
                 "Make blkid work on this host.",
@@ -713,7 +711,7 @@ def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
     elif facts.get("signature"):
         kind = facts["signature"].get("TYPE") or facts["signature"].get("PTTYPE") or "something"
         reasons.append(
-            refusal(
+            Failure(
                 "signature_present",
                 f"{path} carries a signature of {kind}.",
                 "Wipe it if it may be lost, or name another device.",
@@ -749,11 +747,11 @@ def refuse_named(
         "size_bytes": facts.get("size_bytes"),
         "identity": identity,
     }
-    reasons = [item for item in refusals(facts, layer, overwrite=False) if item["code"] not in tolerated]
+    reasons = [item for item in refusals(facts, layer, overwrite=False) if item.code not in tolerated]
     # A device that is in use is not to be proven first.
-    plain = [item for item in reasons if identity or item["code"] not in ("identity_missing", "device_mapped")]
+    plain = [item for item in reasons if identity or item.code not in ("identity_missing", "device_mapped")]
     if plain:
-        raise as_failure(layer, plain)
+        raise not_touched(layer, plain)
     if not identity:
         shown = hints(facts)
         lines = " or ".join(f"{key}: {value}" for key, value in shown.items())
@@ -788,7 +786,7 @@ def same_uuid(given: str | None, shown: str | None) -> bool:
     return given == shown or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
 
 
-def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
+def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
     path, identity, proven, reasons = facts["path"], layer["identity"], False, []
     for key, code in (
@@ -803,7 +801,7 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
         names = [facts.get(key), *(facts.get("designators", ()) if key == "wwid" else ())]
         if designators.plain(identity[key]) not in map(designators.plain, names):
             reasons.append(
-                refusal(
+                Failure(
                     code,
                     f"{path} has {key.replace('_', ':')} {facts.get(key, 'none')}, the layer has {identity[key]}.",
                     "Build the testbed again; this is another device.",
@@ -811,7 +809,7 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
             )
     if not proven and not (facts["mapped"] and identity.get("uuid")):
         reasons.append(
-            refusal(
+            Failure(
                 "identity_missing",
                 f"Nothing proves that {path} is the device of layer {layer['name']}.",
                 "Publish the layer with a serial, naa, wwid or major_minor.",
@@ -820,11 +818,11 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     return reasons
 
 
-def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
+def _file(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
         return [
-            refusal(
+            Failure(
                 "not_a_device",
                 f"{path} is a regular file, but the layer is a device.",
                 "Build the testbed again; the device is gone and a file took its name.",
@@ -832,7 +830,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
         ]
     if not identity.get("uuid"):
         return [
-            refusal(
+            Failure(
                 "identity_missing",
                 f"Nothing proves that the file system under {path} is the testbed's.",
                 "Publish the layer with the uuid of its file system.",
@@ -841,7 +839,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
     if facts.get("mount_point") != identity["mount_point"]:
         where = f"{facts['resolved']} on {facts.get('mount_point', 'no mount')}"
         return [
-            refusal(
+            Failure(
                 "wrong_mount",
                 f"{path} is really {where}, not below {identity['mount_point']}.",
                 "Mount the datastore again.",
@@ -851,7 +849,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
         if facts["fsid"] in nfs_volumes.fsids(identity["uuid"]):
             return []
         return [
-            refusal(
+            Failure(
                 "wrong_uuid",
                 f"{identity['mount_point']} has the fsid {facts['fsid'] or 'none'} over NFS, the layer has {identity['uuid']}.",
                 "Mount the datastore again.",
@@ -859,7 +857,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
         ]
     if designators.plain(facts.get("uuid")) != designators.plain(identity["uuid"]):
         return [
-            refusal(
+            Failure(
                 "wrong_uuid",
                 f"{identity['mount_point']} has the file system {facts.get('uuid', 'without UUID')}, the layer has {identity['uuid']}.",
                 "Mount the datastore again.",
@@ -868,7 +866,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
     return []
 
 
-def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Any]:
+def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Failure]:
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
@@ -890,7 +888,7 @@ def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> l
             foreign.append(f"{export['name']} ({export['software']})")
     if foreign:
         reasons.append(
-            refusal(
+            Failure(
                 "device_exported",
                 f"{path} is exported as {', '.join(foreign)}.",
                 "Remove that export, or name another device.",
@@ -898,7 +896,7 @@ def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> l
         )
     if facts["loops"]:
         reasons.append(
-            refusal(
+            Failure(
                 "device_held",
                 f"{path} is the backing store of {', '.join(facts['loops'])}.",
                 "Name the loop device, or detach it.",
@@ -909,12 +907,12 @@ def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> l
     if writers:
         names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)
         reasons.append(
-            refusal("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device.")
+            Failure("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device.")
         )
     return reasons + _claims(facts)
 
 
-def _claims(facts: dict[str, Any]) -> list[Any]:
+def _claims(facts: dict[str, Any]) -> list[Failure]:
     """The kernel gave the device, or one that stands on it, to somebody whom nothing else shows."""
     path = facts["path"]
     if facts.get("mounts") or facts.get("swap") or any(export.get("claims") for export in facts["exports"]):
@@ -924,7 +922,7 @@ def _claims(facts: dict[str, Any]) -> list[Any]:
         # Such as the disk of the system beneath an overlay: mounted, and in no table that a process can read.
         what = ", ".join(facts.get("claimed_above") or [path])
         return [
-            refusal(
+            Failure(
                 "device_claimed",
                 f"{what} carries data and is held by something in the kernel, such as a mount that is not shown or ZFS.",
                 "Find out what uses it, or name another device.",
@@ -932,7 +930,7 @@ def _claims(facts: dict[str, Any]) -> list[Any]:
         ]
     if busy:
         return [
-            refusal(
+            Failure(
                 "device_busy",
                 f"{path} is held by something else in the kernel.",
                 "Find out what uses it (ZFS, bcache, DRBD …), or name another device.",

@@ -176,10 +176,10 @@ def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
     reasons = [
         refusal
         for refusal in device_safety.refusals(facts, layer, testbed_id=testbed_id, overwrite=False)
-        if refusal["code"] not in tolerated
+        if refusal.code not in tolerated
     ]
     if reasons:
-        raise device_safety.as_failure({**layer, "path": lun["device"]}, reasons)
+        raise device_safety.not_touched({**layer, "path": lun["device"]}, reasons)
 
 
 def withdrawn(

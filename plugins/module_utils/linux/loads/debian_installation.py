@@ -87,11 +87,11 @@ def not_installed(states: str) -> list[str]:
     return [row[-1] for row in rows if row[0] != "ii"]
 
 
-def refusals(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[dict[str, Any]]:
+def refusals(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[Failure]:
     """What the guard has against the disk, but for the file system of an earlier installation."""
     reasons = device_safety.refusals(facts, layer, (), testbed_id, list(layers.values()))
     if (facts.get("signature") or {}).get("UUID") == filesystem_uuid(testbed_id, layer["name"]):
-        reasons = [reason for reason in reasons if reason["code"] != "signature_present"]
+        reasons = [reason for reason in reasons if reason.code != "signature_present"]
     return reasons
 
 
@@ -138,7 +138,7 @@ class Installation:
         facts = device_safety.inspect(self.layer["path"])
         reasons = refusals(facts, self.layer, self.testbed_id, self.layers)
         if reasons:
-            raise device_safety.as_failure(self.layer, reasons)
+            raise device_safety.not_touched(self.layer, reasons)
         if facts["type"] != "block":
             raise Failure(
                 "not_a_device",

@@ -379,13 +379,13 @@ def test_a_disk_that_holds_something_is_refused(kernel, caches, provider, disk, 
     [
         (
             {"mode": "writearound"},
-            "cache_tier_caches e4 mode is 'writearound'. Dm_cache has no write-around: write writethrough or writeback",
+            "cache_tier_caches e4 mode is 'writearound', but dm_cache has no write-around: write writethrough or writeback",
         ),
-        ({"mode": "writearound", "provider": "lvm"}, "Lvm has no write-around"),
-        ({"block_kib": 96, "provider": "bcache"}, "A bucket of bcache is a power of two from 32KiB to 16MiB"),
-        ({"block_kib": 32 << 10, "provider": "bcache"}, "A bucket of bcache is a power of two from 32KiB to 16MiB"),
-        ({"block_kib": 16, "provider": "bcache"}, "A block is a multiple of 32KiB"),
-        ({"migration_kib": 4096, "provider": "bcache"}, "Bcache moves nothing that this could hold back"),
+        ({"mode": "writearound", "provider": "lvm"}, "but lvm has no write-around"),
+        ({"block_kib": 96, "provider": "bcache"}, "but a bucket of bcache is a power of two from 32KiB to 16MiB"),
+        ({"block_kib": 32 << 10, "provider": "bcache"}, "but a bucket of bcache is a power of two from 32KiB to 16MiB"),
+        ({"block_kib": 16, "provider": "bcache"}, "but a block is a multiple of 32KiB"),
+        ({"migration_kib": 4096, "provider": "bcache"}, "but bcache moves nothing that this could hold back"),
     ],
 )
 def test_bad_caches(more, sentence):

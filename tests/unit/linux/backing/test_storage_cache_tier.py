@@ -331,10 +331,10 @@ def test_a_fast_device_too_small_for_its_blocks_is_refused(kernel, caches):
     [
         (
             {"block_kib": 48},
-            "cache_tier_caches e4 block is '48KiB'. A block is a multiple of 32KiB, up to 1GiB: write one",
+            "cache_tier_caches e4 block is '48KiB', but a block is a multiple of 32KiB, up to 1GiB: write one",
         ),
-        ({"block_kib": 0}, "A block is a multiple of 32KiB"),
-        ({"migration_kib": 256}, "cache_tier_caches e4 migration is '256KiB'. The kernel moves no blocks of 64KiB"),
+        ({"block_kib": 0}, "but a block is a multiple of 32KiB"),
+        ({"migration_kib": 256}, "cache_tier_caches e4 migration is '256KiB', but the kernel moves no blocks of 64KiB"),
         ({"origin": {}}, "Say its layer, or its serial, naa, wwid or uuid."),
         ({"origin": {"layer": "backing-x", "serial": "s"}}, "Say its layer, or its serial, naa, wwid or uuid."),
         ({"fast": {"serial": None}}, "Say which disk is meant"),
@@ -377,7 +377,7 @@ def test_the_layer_says_what_the_figures_depend_on(kernel, caches):
     facts = device_safety.inspect("/dev/dm-0", system=kernel)
     assert device_safety.refusals(facts, {**layer, "host": "target01"}) == []
     stale = {**layer, "host": "target01", "identity": {**layer["identity"], "uuid": "STORLAB-CACHE:embedded:e4:0"}}
-    assert [item["code"] for item in device_safety.refusals(facts, stale)] == ["device_mapped"]
+    assert [item.code for item in device_safety.refusals(facts, stale)] == ["device_mapped"]
     out = [wanted(cached=False)]
     assert caches().layers(out, apply(caches, out))[0]["detail"]["cache_tier"] == {
         "cached": False,

@@ -629,7 +629,7 @@ def test_the_guard_takes_the_published_array_and_no_other_in_its_place(host, arr
     assert device_safety.refusals(facts, layer) == []
     # Made anew it has another UUID; what was published of the one before is not it.
     stale = {**layer, "identity": {**layer["identity"], "uuid": f"{UUID}07"}}
-    assert [refusal["code"] for refusal in device_safety.refusals(facts, stale)] == ["device_mapped"]
+    assert [refusal.code for refusal in device_safety.refusals(facts, stale)] == ["device_mapped"]
 
 
 def test_arrays_that_are_not_there_yet_are_predicted(arrays):
@@ -644,22 +644,22 @@ def test_arrays_that_are_not_there_yet_are_predicted(arrays):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"members": [{"serial": "a"}]}, "raid_arrays slow members is 1. RAID 10 needs at least 4: name more."),
+        ({"members": [{"serial": "a"}]}, "raid_arrays slow members is 1, but RAID 10 needs at least 4: name more."),
         (
             {"members": [{"serial": text} for text in "abcde"]},
-            "raid_arrays slow members is 5. RAID 10 mirrors pairs: name an even number.",
+            "raid_arrays slow members is 5, but RAID 10 mirrors pairs: name an even number.",
         ),
         (
             {"chunk_kib": 63},
-            "raid_arrays slow chunk is '63KiB'. A chunk is a power of two from 4KiB: write one, such as 64KiB.",
+            "raid_arrays slow chunk is '63KiB', but a chunk is a power of two from 4KiB: write one, such as 64KiB.",
         ),
         ({"chunk_kib": 2}, "a power of two from 4KiB"),
-        ({"level": 1, "chunk_kib": 64}, "raid_arrays slow chunk is '64KiB'. RAID 1 has no chunks: leave it out."),
-        ({"level": 0}, "raid_arrays slow bitmap is 'internal'. RAID 0 has nothing to synchronise: leave it out."),
+        ({"level": 1, "chunk_kib": 64}, "raid_arrays slow chunk is '64KiB', but RAID 1 has no chunks: leave it out."),
+        ({"level": 0}, "raid_arrays slow bitmap is 'internal', but RAID 0 has nothing to synchronise: leave it out."),
         ({"stripe_cache": 512}, "RAID 10 has no stripe cache: leave it out, or use level 5 or 6."),
         (
             {"level": 5, "stripe_cache": 16},
-            "raid_arrays slow stripe_cache is 16. The kernel takes 17 to 32768 pages: write one of these.",
+            "raid_arrays slow stripe_cache is 16, but the kernel takes 17 to 32768 pages: write one of these.",
         ),
         ({"level": 6, "stripe_cache": 32769}, "17 to 32768 pages"),
         ({"members": [{"serial": "a"}] * 4}, "raid_arrays slow members is 'a'. Name each member once."),

@@ -189,12 +189,7 @@ def test_a_device_by_name_without_a_proof_is_left_alone(host):
 
 def test_what_the_guard_refuses_is_not_written(host):
     host.reasons = [
-        {
-            "code": "wrong_serial",
-            "what": "it has the serial sn-2",
-            "message": "It has the serial sn-2.",
-            "remedy": "Look.",
-        }
+        Failure("wrong_serial", "It has the serial sn-2.", "Look."),
     ]
     assert (refusal(entry()).code, host.done, host.has("/run/storlab")) == ("wrong_serial", [], False)
     # Of a file system of ours that is mounted and was replaced, its own traces are no obstacle.
@@ -202,10 +197,7 @@ def test_what_the_guard_refuses_is_not_written(host):
     call(entry())
     host.numbers["/dev/sdx"] = "8:32"
     host.blocks["/dev/sdx"] = BLANK
-    host.reasons = [
-        {"code": code, "what": "it is", "message": "It is.", "remedy": "Look."}
-        for code in ("device_mounted", "device_busy")
-    ]
+    host.reasons = [Failure(code, "It is.", "Look.") for code in ("device_mounted", "device_busy")]
     assert ops(call(entry()))[:2] == ["detach", "make_filesystem"]
 
 

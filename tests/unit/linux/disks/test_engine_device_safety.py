@@ -114,7 +114,7 @@ def host(tmp_path):
 
 
 def codes(host, layer=LAYER, **options):
-    return [item["code"] for item in guard.refusals(guard.inspect(layer["path"], system=host), layer, **options)]
+    return [item.code for item in guard.refusals(guard.inspect(layer["path"], system=host), layer, **options)]
 
 
 def test_the_proven_device_is_accepted(host):
@@ -529,8 +529,8 @@ def test_naming_the_device_overrides_only_what_may_be_overridden(host, case):
     change, expected = CASES[case]
     change(host)
     kept, overridden = guard.judge(guard.inspect("/dev/sdb", system=host), host.layer, allow=["/dev/sdb"])
-    assert [item["code"] for item in kept] == [code for code in expected if code in guard.FINAL]
-    assert [item["code"] for item in overridden] == [code for code in expected if code not in guard.FINAL]
+    assert [item.code for item in kept] == [code for code in expected if code in guard.FINAL]
+    assert [item.code for item in overridden] == [code for code in expected if code not in guard.FINAL]
 
 
 # What uses the device, and the words for it.

@@ -335,14 +335,13 @@ def test_what_the_kernel_refuses_is_explained_and_goes(kernel, path, code):
 
 
 def test_the_guard_is_asked_before_anything_is_made(kernel):
-    refused = [{"code": "device_mounted", "what": "it is mounted", "message": "It is mounted.", "remedy": "Look."}]
-    kernel.reasons = refused
+    kernel.reasons = [Failure("device_mounted", "It is mounted.", "Look.")]
     assert (refusal(target()).code, kernel.made, kernel.done) == ("device_mounted", set(), [])
     # What the testbed itself has made carries its signature, and may be a partition of its own.
-    kernel.reasons = [{**refused[0], "code": "signature_present"}]
+    kernel.reasons = [Failure("signature_present", "It is so.", "Look.")]
     assert call(target())["changed"]
     call(state="absent")
-    kernel.reasons = [{**refused[0], "code": "device_partitioned"}]
+    kernel.reasons = [Failure("device_partitioned", "It is so.", "Look.")]
     assert refusal(target()).code == "device_partitioned"
     assert call(target(luns=[lun(6, "b")], initiators=target()["initiators"][1:]))["changed"]
 

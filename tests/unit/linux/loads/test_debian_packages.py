@@ -190,7 +190,7 @@ OURS = debian_installation.filesystem_uuid("lab", "guest-g1")
 )
 def test_only_the_file_system_of_an_earlier_installation_is_no_objection(changes, codes):
     reasons = debian_installation.refusals(facts(**changes), LAYER, "lab", {})
-    assert [reason["code"] for reason in reasons] == codes
+    assert [reason.code for reason in reasons] == codes
 
 
 def test_the_index_says_what_each_package_is():
