@@ -117,6 +117,7 @@ class ActionModule(CollectionAction):
             if args["servers"]
             else plan.choose_layers(args["layers"], known, self.host, ENGINES[args["engine"]].ceiling)
         )
+        plan.refuse_writers(self.options, self.layers["measured"])
         self.run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
         answer = {
             "changed": False,

@@ -17,7 +17,7 @@ options:
         description: The disks of the targets. Those without a datastore are measured raw, and overwritten by that.
         type: list
         elements: dict
-        required: true
+        default: []
         suboptions:
           name:
             description: Name of the disk. Its layers are C(backing-<name>), C(target-<name>) and C(initiator-<name>).
@@ -339,6 +339,59 @@ options:
           esxi:
             description: What else a guest on an ESXi host is; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
             type: dict
+      existing:
+        description: Storage that was there before the testbed and stays after it, which Linux hosts only read.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name:
+            description: Name of the storage. Its layer is C(datastore-<name>), that of a disk C(initiator-<name>), and in a guest C(guest-<name>).
+            type: str
+            required: true
+          kind:
+            description: V(nfs) is an export of an NFS server, V(path) a folder of a file system that is mounted, V(device) a disk or LUN of the host.
+            type: str
+            choices: [device, nfs, path]
+            required: true
+          hosts:
+            description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests.
+            type: list
+            elements: str
+          "on":
+            description: Name of the existing storage below it. Nothing proves it; the report calls it declared.
+            type: str
+          path:
+            description: The folder of kind V(path). With V(device) the disk to look at; by default the one that shows the serial, naa, wwid or uuid.
+            type: str
+          serial:
+            description: Serial that the disk must have.
+            type: str
+          naa:
+            description: NAA identifier that the disk must have.
+            type: str
+          wwid:
+            description: WWID that the disk must have, as the kernel shows it, such as an EUI name (V(eui.0025385b21404321)).
+            type: str
+          uuid:
+            description: UUID that the disk must have, when it is a logical volume (LVM) or another device mapper device.
+            type: str
+          server:
+            description: Name or address of the NFS server.
+            type: str
+          export:
+            description: Path that the NFS server exports.
+            type: str
+          nfs_version:
+            description: Version of NFS. By default V(4.2).
+            type: str
+            choices: ["3", "4.0", "4.1", "4.2"]
+          mount_options:
+            description: More options of mount(8) for an export. It is always mounted read-only.
+            type: str
+          file:
+            description: The file to read, relative to the folder or the export. By default the biggest.
+            type: str
       iqn_prefix:
         description: What all IQNs begin with. By default C(iqn.2026-11.test.storlab:<testbed_id>).
         type: str

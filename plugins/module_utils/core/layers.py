@@ -10,7 +10,8 @@ A layer is a mapping::
     host        inventory name of the host that issues the I/O
     path        absolute path of the device or file there; null = known, but not measurable
     parent      name of the layer the I/O really goes through next; null = none
-    purpose     'data' = holds something, only files on it are measured; 'scratch' = may be overwritten by raw benchmarks
+    purpose     'data' = holds something, only files on it are measured; 'scratch' = may be overwritten by raw benchmarks; 'read' = was there before the
+                testbed and belongs to others: measured by workloads that only read
     size_bytes  exact size of what path names
     identity    what proves that path is that device: any of serial, naa, wwid, uuid, mount_point, target_iqn, lun, stamp …
     detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it stands on;
@@ -24,6 +25,7 @@ from typing import Any, TypedDict
 
 from .failure import Failure, bad_value
 
+PURPOSES = ("scratch", "data", "read")
 KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
 # Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
 ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
@@ -76,8 +78,8 @@ def validate_layer(layer: Layer) -> Layer:
         )
     if layer["kind"] not in KINDS:
         raise bad_value(f"layer {layer['name']} kind", layer["kind"], f"Use one of {', '.join(KINDS)}.")
-    if layer["purpose"] not in ("scratch", "data"):
-        raise bad_value(f"layer {layer['name']} purpose", layer["purpose"], "Use scratch or data.")
+    if layer["purpose"] not in PURPOSES:
+        raise bad_value(f"layer {layer['name']} purpose", layer["purpose"], f"Use one of {', '.join(PURPOSES)}.")
     if layer["path"] is not None and layer["kind"] != "ceiling" and not ABSOLUTE.match(str(layer["path"])):
         raise bad_value(f"layer {layer['name']} path", layer["path"], "Give an absolute path.")
     return {"detail": {}, **layer}
@@ -87,6 +89,22 @@ def parts(layer: Layer) -> list[Layer]:
     """The layer once for each of its files, as layers of one file; a layer of one file or device is its only part."""
     files = (layer.get("detail") or {}).get("files") or [layer.get("path")]
     return [{**layer, "path": path} for path in files]
+
+
+def only_read(layer: Layer) -> bool:
+    """Whether nothing may ever be written to the layer: it is storage of others."""
+    return layer.get("purpose") == "read"
+
+
+def refuse_writing(layer: Layer, what: str) -> None:
+    """Raise layer_read_only for storage of others. what: what would write, as the subject of a sentence."""
+    if only_read(layer):
+        raise Failure(
+            "layer_read_only",
+            f"{what} writes, but {layer['name']} on {layer['host']} was there before the testbed and is only read.",
+            "Use workloads that only read, such as the profile existing_read has, and leave out preparation that writes.",
+            layer=layer["name"],
+        )
 
 
 def purpose_of(variable: str, given: str | None, beneath: Layer | None) -> str:

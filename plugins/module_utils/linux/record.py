@@ -50,6 +50,7 @@ SHAPES: dict[str, Any] = {
         "multipath?": {"files": dict, "wwids": [str]},
     },
     "datastore": {"datastores?": {str: {"mount_point": str, "folders?": list}}},
+    "existing": {"mounts?": {str: {"mount_point": str, "source": str, "folders": [str]}}},
     "database": {
         "folder?": str,
         "user?": str,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.layers import parts
+from ..core.layers import only_read, parts
 from ..result import steady_state
 from ..workload.point import Point
 from ..workload.workload import Workload, expected_s
@@ -62,6 +62,8 @@ def steps_s(plan: dict[str, Any]) -> list[float]:
     for place, point in enumerate(points):
         layer, estimate.seconds = layers[point["layer"]], beat.EXPECTED_S if place in rounds else 0.0
         job: Point = {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "parts": parts(layer)}
+        if only_read(layer):
+            job["sampled"] = {}
         prepared.before([job], {"flags": []})
         steps.append(estimate.seconds + point_s(point["workload"], plan.get("steady_state")))
     return steps

@@ -42,6 +42,9 @@ DEFAULTS = {name: option["default"] for name, option in OPTIONS.items()}
 ZEROED_FOR = {"round": "repetition", "case": "workload_id", "point": "point_id"}
 
 
+# So many of the sampled blocks of storage of others may hold nothing but zeros.
+ZEROS_PERCENT = 5
+
 # So near are the hit rates of a cache that is warm, in percentage points.
 STEADY_HITS = 2
 
@@ -106,7 +109,10 @@ class Preparation:
         if job["path"] is None and "servers" not in job:
             return
         wanted = of_layer(self.prepare)
-        if zeroes(self.prepare):
+        if "sampled" in job:
+            # Storage of others is taken as it is.
+            meta["preparation"] = {"access": "read", **job["sampled"]}
+        elif zeroes(self.prepare):
             # What reduces data keeps no zeroes, and answers them from nowhere.
             meta["preparation"] = {**wanted, "filled": not job.get("reduces_data"), **self._zero(job)}
         else:
@@ -249,5 +255,11 @@ def reads_partly_cached(
 
 
 def reads_unwritten(workload: Workload, meta: dict[str, Any]) -> bool:
-    """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them."""
-    return "preparation" in meta and not meta["preparation"].get("filled") and "read" in directions(workload)
+    """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them.
+
+    Samples decide about storage of others, which is not filled.
+    """
+    preparation = meta.get("preparation", {"filled": True})
+    if "zero_percent" in preparation:
+        return bool(preparation["zero_percent"] > ZEROS_PERCENT)
+    return not preparation.get("filled") and "read" in directions(workload)

@@ -36,12 +36,12 @@ from typing import IO, Any
 
 from ..core.failure import Failure, bad_value, exit_words, messages
 from ..core.files import make_folder, read_json, write_json, write_whole
-from ..core.layers import down, parts, reduces_data
+from ..core.layers import Layer, down, only_read, parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
-from ..linux.disks import block_device, device_safety
+from ..linux.disks import block_device, device_safety, reading_guard
 from ..linux.host import read_text
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import counters, environment
@@ -232,10 +232,11 @@ def find_engine() -> str:
 def check_layers(plan: dict[str, Any]) -> None:
     """The guard for every layer before the first byte of I/O. What an engine cannot express was refused when the points were made."""
     layers = {layer["name"]: layer for layer in plan["layers"]}
+    reading_guard.refuse_writing_points(plan["points"], layers, plan.get("prepare", {}))
     for name in dict.fromkeys(point["layer"] for point in plan["points"]):
         if layers[name]["path"] is not None:
             for part in parts(layers[name]):
-                device_safety.guard(part, plan["allow_device"], plan["testbed_id"], plan["known_layers"])
+                _guard(part, plan)
     _refuse_short_memory(plan)
     many = next((point["point_id"] for point in plan["points"] if "servers" in point), None)
     if many and plan.get("steady_state") is not None:
@@ -244,6 +245,13 @@ def check_layers(plan: dict[str, Any]) -> None:
             plan["steady_state"],
             f"{many} is measured on many hosts, which is done once; leave it out.",
         )
+
+
+def _guard(part: Layer, plan: dict[str, Any]) -> tuple[dict[str, Any], list[Failure]]:
+    """(facts, overridden) of a layer that is proven: to be the testbed's own, or storage of others that it only reads."""
+    if only_read(part):
+        return reading_guard.guard(part), []
+    return device_safety.guard(part, plan["allow_device"], plan["testbed_id"], plan["known_layers"])
 
 
 def _refuse_short_memory(plan: dict[str, Any]) -> None:
@@ -329,6 +337,7 @@ class Supervisor:
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.preparation = preparation.Preparation(plan, self)
         self.flags: list[Any] = []
+        self.samples: dict[str, dict[str, Any]] = {}  # of layers that are only read
         self.unpacked: list[Any] = []  # what was prepared or played since the last point
         self.mhz = counters.nominal_mhz()
         self.hits: float | None = None  # of the last warm-up
@@ -430,9 +439,7 @@ class Supervisor:
         try:
             files: list[Any] = []
             for part in parts(layer) if layer["path"] is not None else []:
-                facts, overridden = device_safety.guard(
-                    part, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
-                )
+                facts, overridden = _guard(part, self.plan)
                 files.append(facts["resolved"])
                 meta["overridden"] += [item.code for item in overridden if item.code not in meta["overridden"]]
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
@@ -444,6 +451,9 @@ class Supervisor:
                 "reduces_data": reduces_data(self.known_layers, layer),
                 **({"files": files} if len(files) > 1 else {}),
             }
+            if only_read(layer):
+                job["sampled"] = self._sampled(layer["name"], files[0], layer["size_bytes"])
+                meta["flags"].append("cache_unknown")
             self.preparation.before([job], meta)
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
@@ -470,6 +480,11 @@ class Supervisor:
             )
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
+
+    def _sampled(self, name: str, path: str, size_bytes: int) -> dict[str, Any]:
+        if name not in self.samples:
+            self.samples[name] = reading_guard.sampled(path, size_bytes)
+        return self.samples[name]
 
     # ------------------------------------------------------------ preparation, as preparation.Executor says it
 
@@ -641,6 +656,7 @@ class Supervisor:
             "--output=fio.json",
             "--eta=always",
             "--eta-newline=1",
+            *(["--readonly"] if "sampled" in job else []),
             *arguments,
         ]
         meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None, job.get("counted")), utc()

@@ -29,6 +29,9 @@ class Point(TypedDict, total=False):
     size_bytes: int
     files: list[str]
     reduces_data: bool
+    sampled: dict[
+        str, Any
+    ]  # of storage of others, to which nothing is written: what is known of its contents and its caches
     least_bytes: int  # so much has to be written when the layer is filled
     # As a task shows it.
     duration_s: float

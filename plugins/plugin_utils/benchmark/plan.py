@@ -13,7 +13,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils.core.failure import bad_value
-from ...module_utils.core.layers import Layer, lasting_identity, parts, validate_layer
+from ...module_utils.core.layers import Layer, lasting_identity, only_read, parts, refuse_writing, validate_layer
 from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import steady_state
@@ -21,7 +21,7 @@ from ...module_utils.run import duration, preparation
 from ...module_utils.workload.point import Point
 from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
-from ...module_utils.workload.workload import Workload, by_time, parse_size, workload_id
+from ...module_utils.workload.workload import Workload, by_time, directions, parse_size, workload_id
 from . import search as searches
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -177,7 +177,7 @@ def choose_layers(given: Any, known: dict[str, Any], host: str, ceiling: bool = 
         layer for layer in given if layer["host"] == host and (layer["path"] is not None or layer["kind"] == "ceiling")
     ]
     # A data layer is measured through the files on it, which are layers of their own.
-    measured = [layer for layer in here if layer["purpose"] == "scratch" and (ceiling or layer["kind"] != "ceiling")]
+    measured = [layer for layer in here if layer["purpose"] != "data" and (ceiling or layer["kind"] != "ceiling")]
     for layer in measured:
         if not NAME.fullmatch(layer["name"]):
             raise bad_value("layer name", layer["name"], "Use letters, digits, dot, dash and underscore.")
@@ -280,6 +280,18 @@ def in_order(options: dict[str, Any], points: list[Point]) -> list[Point]:
 
 def numbered(points: list[Point], first: int) -> list[Point]:
     return [{**point, "order": number} for number, point in enumerate(points, start=first)]
+
+
+def refuse_writers(options: dict[str, Any], layers: list[Layer]) -> None:
+    """Raise layer_read_only, before anything is measured, for what would write to storage of others."""
+    prepare = options["prepare"]
+    for layer in filter(only_read, layers):
+        for key, harmless in (("precondition_passes", 0), ("zero_before", "nothing")):
+            if prepare[key] != harmless:
+                refuse_writing(layer, f"prepare.{key} {prepare[key]}")
+        for workload in options["workloads"]:
+            if "write" in directions(workload) or "verify" in workload:
+                refuse_writing(layer, f"Workload {workload_id(workload)}")
 
 
 def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repetition: int) -> Point:

@@ -22,9 +22,9 @@ from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
-from . import identifiers, role_values, texts
+from . import existing_storage, identifiers, role_values, texts
 from .description import ALSO_CALLED, CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
-from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, emulated_disks, is_address, mappings
+from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, emulated_disks, existing_hosts, is_address, mappings
 from .shape import Problem, did_you_mean, near, shown
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
@@ -40,6 +40,7 @@ DESCRIBING = (
     "iscsi_target_targets",
     "iscsi_initiator_targets",
     "datastore_datastores",
+    "existing_storage_entries",
     "guest_vm_guests",
 )
 ENGINES_OF_WINDOWS = [engine.name for engine in ENGINES.values() if not engine.linux]
@@ -77,7 +78,7 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     for part in (_groups, _words, _split, _lab_wide):
         problems += part(lab, testbed)
     # What the rest says of a testbed that is none would only hide what is wrong.
-    if testbed.disks or testbed.layers:
+    if testbed.disks or testbed.layers or testbed.description["existing"]:
         for part in (
             _disks,
             _names,
@@ -88,6 +89,7 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
             _secrets,
             _stores,
             _guests,
+            _existing,
             _measured,
             _memory,
         ):
@@ -111,7 +113,7 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         if meant and groups[name] and not any(groups.get(other) for other in meant):
             remedy = f"did you mean {' or '.join(meant)}?"
             problems.append(Problem(f"group {name}", None, "is not a group of this collection", remedy))
-    if not groups.get("targets") and not _by_hand(testbed):
+    if not groups.get("targets") and not _by_hand(testbed) and not testbed.description["existing"]:
         problems.append(
             Problem(
                 "group targets",
@@ -1037,6 +1039,17 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
                     value = details.get("value")
                     problems.append(Problem(variable, None if value is None else shown(value), "", failure.remedy))
+    return problems
+
+
+def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """Storage that was there before, and workloads that would write to it."""
+    names = [layer["name"] for layer in testbed.layers]
+    problems = existing_storage.problems(testbed.description["existing"], existing_hosts(testbed), names)
+    for name, host in testbed.hosts.items():
+        if mappings(host.variables.get(existing_storage.VARIABLE)):
+            workloads = lab.get("workloads", {}).get(name, [])
+            problems += existing_storage.writers(name, host.own.get("benchmark_profile"), workloads)
     return problems
 
 

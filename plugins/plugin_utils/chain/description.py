@@ -57,7 +57,7 @@ NETWORK: dict[str, Any] = {
 # What an inventory may say besides testbed and the roles' variables. Whoever adds one adds it here.
 TEXT, BOOL, LIST, DICT, ANY = {"type": "str"}, {"type": "bool"}, {"type": "list"}, {"type": "dict"}, {"type": "raw"}
 WORDS: dict[str, dict[str, Any]] = {
-    "testbed": {"type": "dict", "description": "What is on the hosts."},
+    "testbed": {"type": "dict", "description": "The storage of the testbed."},
     "testbed_id": {**TEXT, "description": "Name of the testbed."},
     "testbed_home": {**TEXT, "description": "A folder of your own to name others by."},
     "testbed_state_dir": {**TEXT, "description": "Folder on the controller that keeps the testbed's state."},
@@ -132,14 +132,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "description": "In the place of testbed_candidate several of them by name, each against the same baseline in one table.",
     },
     "testbed_under_test": {**LIST, "description": "Facts that are meant to differ between two runs."},
-    "testbed_compare_fail_on": {**LIST, "description": "What makes compare fail."},
+    "testbed_compare_fail_on": {**LIST, "description": "Verdicts that make compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},
     "testbed_compare_metrics": {**LIST, "description": "Metrics to compare."},
     "testbed_results_where": {
         "type": "dict",
         "description": "Which stored points the playbook results summarises: the option where of storlab.testbed.results_query.",
     },
-    "testbed_results_by": {**LIST, "description": "What the playbook results groups stored points by."},
+    "testbed_results_by": {**LIST, "description": "Facts that the playbook results groups stored points by."},
     "testbed_results_runs": {
         **LIST,
         "description": "Names of the runs that the playbook results reads. By default all.",

@@ -12,7 +12,7 @@ from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.backing.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.backing.cache_tier import provider_of
 from ...module_utils.linux.exports.target_providers import PROVIDERS
-from . import devices, written
+from . import devices, existing_storage, written
 from .expand import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, shown
 
@@ -113,6 +113,8 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
             more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
         if stage == "nfs_export" and "3" in host.variables["nfs_export_versions"]:
             more = ([*more[0], "rpcbind"], more[1])
+        if stage == existing_storage.STAGE:
+            more = (existing_storage.commands(mappings(host.variables[existing_storage.VARIABLE])), [])
         if stage == "guest_vm" and host.variables["guest_vm_guests"] and name != testbed.embedded:
             more = (["qemu-system-x86_64"], [])
         commands += more[0]
@@ -122,6 +124,7 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
         for session in mappings(host.variables.get("iscsi_initiator_targets"))
         for portal in mappings([session.get("portal"), *(session.get("other_portals") or [])])
     }
+    peers |= set(existing_storage.servers(mappings(host.variables.get(existing_storage.VARIABLE))))
     return {
         "named": devices.wanted(testbed, name),
         "folders": [path for _variable, path in mount_points(testbed, name)],
@@ -263,7 +266,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
                 for other in testbed.targets
                 if peer["address"] in [address for address, _port in addresses_of(testbed.hosts[other].own)]
             ),
-            "the target",
+            peer["address"],
         )
         command = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
         if way == "unreachable":

@@ -36,6 +36,7 @@ from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
 from ...module_utils.esxi import settings as esxi_settings
+from . import existing_storage
 from .description import GROUPS, NETWORK, OPTIONS, WORDS
 from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
 
@@ -138,13 +139,24 @@ def expand(lab: dict[str, Any]) -> Testbed:
     words = _lab_wide(lab, groups)
     testbed_id = words.get("testbed_id")
     testbed_id = str(testbed_id) if testbed_id not in (None, "") else "testbed"
-    description = words.get("testbed")
+    description = existing_storage.with_words(words.get("testbed"))
     if isinstance(description, dict):
+        if not {"disks", "existing"} & set(description):
+            remedy = "write a list, or describe storage that was there before as testbed.existing"
+            problems.append(Problem("testbed.disks", None, "is not set", remedy))
         description = fit_mapping("testbed", description, OPTIONS, problems)
     elif description is not None:
         problems.append(Problem("testbed", shown(description), "", "write a mapping with disks, datastores and guests"))
     if not isinstance(description, dict):
-        description = {"disks": [], "datastores": [], "guests": [], "port": 3260, "chap": "mutual", "nbd": "plain"}
+        description = {
+            "disks": [],
+            "datastores": [],
+            "guests": [],
+            "existing": [],
+            "port": 3260,
+            "chap": "mutual",
+            "nbd": "plain",
+        }
     testbed = Testbed(
         testbed_id=testbed_id,
         state_dir=str(words.get("testbed_state_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/state"),
@@ -229,6 +241,7 @@ class _Expansion:
         for name in testbed.targets + testbed.initiators:
             self._datastores(testbed.hosts[name])
         self._guests()
+        self._existing()
         self._measured()
         if testbed.embedded:
             self._machines(testbed.hosts[testbed.embedded])
@@ -894,6 +907,16 @@ class _Expansion:
         }
         return guest
 
+    # ---- storage that was there before
+
+    def _existing(self) -> None:
+        published, described = self.lab.get("published", {}), self.description["existing"]
+        derived = existing_storage.derived(described, existing_hosts(self.testbed))
+        for name, host in self.testbed.hosts.items():
+            built = any(layer.get("provider") == "existing" for layer in published.get(name, []))
+            if name in derived or built or existing_storage.VARIABLE in host.own:
+                self.derive(host, existing_storage.VARIABLE, derived.get(name, []), "testbed.existing")
+
     # ---- the embedded lab
 
     def _network(self) -> str:
@@ -1010,8 +1033,11 @@ class _Expansion:
     def _stages(self) -> None:
         testbed, published = self.testbed, self.lab.get("published", {})
         for name, host in testbed.hosts.items():
-            values, kinds = host.variables, {layer["kind"] for layer in published.get(name, [])}
+            own = [layer for layer in published.get(name, []) if layer.get("provider") != "existing"]
+            values, kinds = host.variables, {layer["kind"] for layer in own}
             target, initiator = name in testbed.targets, name in testbed.initiators
+            # A host that only reads what was there before needs no initiator.
+            alone = initiator and host.platform == "linux" and existing_storage.VARIABLE in values
             if target:
                 host.stages += ["ramdisk", "iscsi_target"]
             providers = {layer.get("provider") for layer in published.get(name, [])}
@@ -1023,9 +1049,11 @@ class _Expansion:
             if host.platform == "esxi" and initiator:
                 host.stages.append("esxi_network")
             # A target logs in to itself, or has datastores, only where that is described, or was when it was built.
-            if initiator or (target and (values["iscsi_initiator_targets"] or {"target", "initiator"} & kinds)):
+            sessions = values.get("iscsi_initiator_targets") or {"target", "initiator"} & kinds
+            if (initiator and not alone) or ((target or alone) and sessions):
                 host.stages.append("iscsi_initiator")
-            if initiator or (target and (values["datastore_datastores"] or "datastore" in kinds)):
+            stores = values.get("datastore_datastores") or "datastore" in kinds
+            if (initiator and not alone) or ((target or alone) and stores):
                 host.stages.append("datastore")
             # What is built tells by its clients: an export has no path that could be measured.
             over_nfs = any(layer.get("provider") == "nfs" for layers in published.values() for layer in layers)
@@ -1033,6 +1061,8 @@ class _Expansion:
                 host.stages.append("nfs_export")
             if "guest_vm_guests" in values:
                 host.stages.append("guest_vm")
+            if existing_storage.VARIABLE in values:
+                host.stages.append(existing_storage.STAGE)
             if "benchmark_platform" in values:
                 host.stages.append("benchmark")
             if "iscsi_initiator_targets" in values:
@@ -1145,6 +1175,17 @@ class _Expansion:
                             "host": guest.get("host"),
                         }
                     )
+        by_host = {host.name: mappings(host.variables.get(existing_storage.VARIABLE)) for host in hosts}
+        for layer in existing_storage.layers(by_host):
+            add(layer)
+
+
+def existing_hosts(testbed: Testbed) -> existing_storage.Hosts:
+    """The hosts that may read storage that was there before."""
+    guests = testbed.groups.get("guests", [])
+    members = dict.fromkeys([*testbed.targets, *testbed.initiators, *guests])
+    platforms = {name: testbed.hosts[name].platform for name in members}
+    return existing_storage.Hosts(platforms, testbed.initiators, guests, testbed.groups)
 
 
 def _served(guest: dict[str, Any], keeper: Host) -> list[dict[str, Any]]:

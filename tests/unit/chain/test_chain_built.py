@@ -76,7 +76,38 @@ RAID = "kind: raid, raid: {level: 1, members: [{serial: S1}, {serial: S2}]}"
 CACHE = "kind: cache, cache: {origin: {serial: S1}, fast: {serial: S2}}"
 FOLLOWS = None
 # word: (lab, what stands there, what stands there instead, FOLLOWS or how the refusal begins)
+EXISTING = """
+all:
+  testbed_id: nas
+  testbed:
+    existing:
+      - {name: nas, kind: nfs, server: 192.0.2.10, export: /vms, nfs_version: "3", mount_options: noatime, file: a.img, hosts: [client01]}
+      - {name: tank, kind: path, path: /tank, 'on': nas}
+      - {name: lun, kind: device, serial: S1, naa: "6001", wwid: eui.01, uuid: LVM-1}
+clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
+"""
+# {word: (what of EXISTING, what in its place)}: nothing of the testbed stands on what it only reads.
+OF_EXISTING = {
+    "name": ("name: lun", "name: other"),
+    "kind": (
+        'kind: nfs, server: 192.0.2.10, export: /vms, nfs_version: "3", mount_options: noatime',
+        "kind: path, path: /vms",
+    ),
+    "hosts": ("[client01]", "[client02]"),
+    "on": (", 'on': nas", ""),
+    "path": ("/tank", "/other"),
+    "serial": ("S1", "S2"),
+    "naa": ("6001", "6002"),
+    "wwid": ("eui.01", "eui.02"),
+    "uuid": ("LVM-1", "LVM-2"),
+    "server": ("192.0.2.10", "192.0.2.20"),
+    "export": ("/vms", "/others"),
+    "nfs_version": ('"3"', '"4.1"'),
+    "mount_options": ("noatime", "relatime"),
+    "file": ("a.img", "b.img"),
+}
 CHANGES = {
+    **{f"testbed.existing[].{word}": (EXISTING, *change, FOLLOWS) for word, change in OF_EXISTING.items()},
     "testbed_id": (LAB, "testbed_id: lab", "testbed_id: lab2", FOLLOWS),
     "testbed_address, one more": (LAB, "192.0.2.11}", "[192.0.2.11, 192.0.2.99]}", FOLLOWS),
     "testbed_address, another": (

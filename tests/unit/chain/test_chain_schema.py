@@ -38,7 +38,7 @@ def test_example_inventories_are_accepted(page):
     [
         ("testbed: {disks: [{name: a, size: 128M}]}", "$.testbed"),
         ("testbed: {disks: [{name: a, siez: 128MiB}]}", "$.testbed"),
-        ("testbed: {datastores: []}", "$.testbed"),
+        ("testbed: {datastores: {}}", "$.testbed"),
         ("benchmark_repetitions: often", "$.benchmark_repetitions"),
         ("iscsi_target_provider: loi", "$.iscsi_target_provider"),
         ("testbed_disks: []", "$.testbed_disks"),

@@ -17,6 +17,8 @@ from . import block_device
 EDGE_BYTES = 1 << 20
 SAMPLE_BYTES = 4096
 SAMPLES_BETWEEN = 62
+# One in so many of the blocks at both ends is a sample.
+EDGE_STEP = 64
 
 BLANK, DATA, UNREADABLE = "blank", "data", "unreadable"
 
@@ -39,6 +41,37 @@ def blank(samples: Iterable[bytes]) -> bool:
         if not sample or sample.count(filling) != len(sample):
             return False
     return filling is not None
+
+
+def zero_percent(path: str, size_bytes: int) -> float | None:
+    """The share of the samples of a device or file that hold only zeros, as unwritten blocks do; None when it cannot be read past the cache."""
+    zeros = total = 0
+    try:
+        for offset, length in places(size_bytes):
+            for begin in range(offset, offset + length, SAMPLE_BYTES * (1 if length == SAMPLE_BYTES else EDGE_STEP)):
+                sample = block_device.read_direct(path, min(SAMPLE_BYTES, length), begin)
+                zeros, total = zeros + (not any(sample)), total + 1
+    except OSError:
+        return None
+    return round(100 * zeros / total, 1) if total else None
+
+
+def hole_percent(path: str, size_bytes: int) -> float:
+    """The share of a file that has no storage, as far as its file system knows: a read of it needs no device."""
+    data = position = 0
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while position < size_bytes:
+            begin = os.lseek(handle, position, os.SEEK_DATA)
+            position = os.lseek(handle, begin, os.SEEK_HOLE)
+            data += min(position, size_bytes) - min(begin, size_bytes)
+    except OSError as error:
+        # Nothing but a hole is left, or the file system knows of none.
+        if error.errno != errno.ENXIO:
+            return 0.0
+    finally:
+        os.close(handle)
+    return round(100 * (1 - data / size_bytes), 1) if size_bytes else 0.0
 
 
 def look(path: str) -> dict[str, Any]:

@@ -394,7 +394,7 @@ def _array_uuid(system: System, folder: str) -> str | None:
 
 
 def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
-    facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512}
+    facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512, "inode": status.st_ino}
     mount = mounts.holding(_mounts(system), resolved)
     if mount:
         facts.update(

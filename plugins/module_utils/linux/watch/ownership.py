@@ -61,6 +61,8 @@ def names_of(records: dict[str, Any]) -> Names:
     names["targets"] |= _texts(lio.get("targets"))
     for store in _entries(records, "datastore", "datastores"):
         names["mount_points"] |= _texts([store.get("mount_point")])
+    for mount in _entries(records, "existing", "mounts"):
+        names["mount_points"] |= _texts([mount.get("mount_point")])
     for place, made in ((mounts.CONFIGFS, lio.get("mounted_configfs")), ("/proc/fs/nfsd", nfs.get("mounted"))):
         names["mount_points"] |= {place} if made else set()
     for daemon, made in (("nfsd", nfs.get("server")), ("iscsid", iscsi.get("daemon"))):

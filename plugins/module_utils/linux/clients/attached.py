@@ -1,0 +1,439 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage that was there before the testbed, made readable on a Linux host and never written to: a disk, an export of an NFS server, or a folder.
+
+An export and a folder are mounted for reading alone on a mount point of the testbed's own, so the kernel refuses whoever would write. A disk is proven by
+what it shows of itself, and opened for reading alone. Each mount is recorded, and unmounted again; nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ...core.failure import Failure, bad_value
+from ...core.layers import KINDS, Layer
+from ...core.names import check_name, check_testbed_id
+from ...core.steps import Step, shown
+from .. import mounts
+from ..disks import device_safety, proven_disk, reading_guard
+from ..host import load_module, loaded_modules, read_text, run
+from ..record import Record
+from ..watch.probe import reach
+
+PLACE = "/srv/storlab-existing"
+NFS_PORT = 2049
+# Locks of version 3 need daemons on both sides, and nothing is locked here.
+VERSIONS = {"3": "vers=3,proto=tcp,nolock", **{name: f"vers={name},proto=tcp" for name in ("4.0", "4.1", "4.2")}}
+# Options that would let somebody write, or that are said by other words of the entry.
+FORBIDDEN_OPTIONS = ("rw", "remount", "bind", "rbind", "move", "vers", "nfsvers")
+# A file that is read again and again is to be bigger than what is read at once.
+LEAST_FILE_BYTES = 1 << 20
+BLOCK_BYTES = 4096
+# How far a folder is searched for a file to read.
+MOST_ENTRIES, MOST_SECONDS = 20000, 20.0
+# Which words an entry of a kind has to have.
+NEEDED = {"device": (), "nfs": ("server", "export"), "path": ("folder",)}
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "entries": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "kind": {"type": "str", "choices": list(NEEDED), "required": True},
+            "layer_kind": {"type": "str", "choices": list(KINDS[1:]), "required": True},
+            "parent": {"type": "str"},
+            **proven_disk.OPTIONS,
+            "server": {"type": "str"},
+            "export": {"type": "str"},
+            "nfs_version": {"type": "str", "choices": list(VERSIONS), "default": "4.2"},
+            "mount_options": {"type": "str", "default": ""},
+            "folder": {"type": "path"},
+            "file": {"type": "str"},
+        },
+    },
+}
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+def check(entry: dict[str, Any]) -> None:
+    """Raises bad_value for an entry that cannot be attached whatever the host has."""
+    check_name("existing_storage_entries name", entry["name"])
+    what = f"existing_storage_entries {entry['name']}"
+    for key in NEEDED[entry["kind"]]:
+        if not entry[key]:
+            raise bad_value(f"{what} {key}", entry[key], f"Storage of kind {entry['kind']} needs it.")
+    for key in ("export", "folder"):
+        if entry[key] and not (entry[key].startswith("/") and entry[key].isprintable()):
+            raise bad_value(f"{what} {key}", entry[key], "Give an absolute path.")
+    if entry["server"] and (not entry["server"].isprintable() or set(entry["server"]) & set("/ ,")):
+        raise bad_value(f"{what} server", entry["server"], "Give the name or the address of the server alone.")
+    if entry["kind"] == "device" and not proven_disk.proofs(entry):
+        raise bad_value(f"{what} serial", None, "Give the serial, naa, wwid or uuid that proves which disk it is.")
+    for option in entry["mount_options"].split(","):
+        if option.partition("=")[0].strip() in FORBIDDEN_OPTIONS:
+            raise bad_value(f"{what} mount_options", entry["mount_options"], f"Leave out {option.strip()}.")
+    if entry["file"] and (entry["file"].startswith("/") or ".." in entry["file"].split("/")):
+        raise bad_value(f"{what} file", entry["file"], "Give the path of a file below the folder or export.")
+
+
+def mount_point(testbed_id: str, name: str) -> str:
+    return f"{PLACE}/{testbed_id}/{name}"
+
+
+def wanted_mount(testbed_id: str, entry: dict[str, Any]) -> dict[str, str] | None:
+    """{mount_point, source: what is mounted, filesystem: the type for mount(8) or empty for a folder, options}; None of a disk."""
+    place = mount_point(testbed_id, entry["name"])
+    more = f",{entry['mount_options']}" if entry["mount_options"] else ""
+    if entry["kind"] == "nfs":
+        server = f"[{entry['server']}]" if ":" in entry["server"] else entry["server"]
+        options = f"ro,{VERSIONS[entry['nfs_version']]}{more}"
+        return {
+            "mount_point": place,
+            "source": f"{server}:{entry['export']}",
+            "filesystem": "nfs",
+            "options": options,
+        }
+    if entry["kind"] == "path":
+        return {
+            "mount_point": place,
+            "source": os.path.realpath(entry["folder"]),
+            "filesystem": "",
+            "options": f"bind,ro{more}",
+        }
+    return None
+
+
+def plan(recorded: dict[str, Any], mounted: dict[str, bool], wanted: dict[str, dict[str, str]]) -> list[Step]:
+    """Steps to the wanted mounts. recorded: {name: mount as wanted_mount has it}; mounted: whether that is mounted; wanted: {name: mount}"""
+    steps: list[Step] = []
+    for name, mount in sorted(recorded.items()):
+        same = name in wanted and all(mount.get(key) == value for key, value in wanted[name].items())
+        if not same and mounted.get(name):
+            steps.append({"op": "unmount", "target": name, "was": _words(mount), "will": None})
+    for name, mount in sorted(wanted.items()):
+        before = recorded.get(name, {})
+        same = all(before.get(key) == value for key, value in mount.items())
+        if not (same and mounted.get(name)):
+            steps.append({"op": "mount", "target": name, "was": None, "will": _words(mount)})
+    return steps
+
+
+def _words(mount: dict[str, Any]) -> str:
+    return f"{mount['source']} on {mount['mount_point']}, {mount['options']}"
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def readable_files(folder: str, now: Any = time.monotonic) -> Iterator[tuple[int, str]]:
+    """(bytes, path below the folder) of regular files of one file system, as far as a search may go. Links are not followed."""
+    end, left, device = now() + MOST_SECONDS, MOST_ENTRIES, os.stat(folder).st_dev
+    below = [""]
+    while below:
+        here = below.pop(0)
+        try:
+            entries = sorted(os.scandir(os.path.join(folder, here)), key=lambda entry: entry.name)
+        except OSError:
+            continue  # this user may not read the folder, or it has just gone
+        for entry in entries:
+            left -= 1
+            if left < 0 or now() > end:
+                return
+            path = os.path.join(here, entry.name)
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
+                below.append(path)
+            elif stat.S_ISREG(status.st_mode):
+                yield status.st_size, path
+
+
+def chosen_file(name: str, folder: str, wanted: str | None, before: str | None) -> str:
+    """The file below a folder that is read: the one that is named, else the one of the last build, else the biggest. Raises nothing_to_read."""
+    for given in (wanted, before):
+        if given and _is_readable(os.path.join(folder, given)):
+            return given
+        if given and given == wanted:
+            raise Failure(
+                "nothing_to_read",
+                f"{wanted} of {name} is not a readable file of at least {LEAST_FILE_BYTES >> 20} MiB.",
+                "Name another file of that folder or export, or leave file out.",
+                name=name,
+                file=wanted,
+            )
+    files = sorted(readable_files(folder), key=lambda pair: (-pair[0], pair[1]))
+    best = next((path for _size, path in files if _is_readable(os.path.join(folder, path))), None)
+    if best is None:
+        raise Failure(
+            "nothing_to_read",
+            f"{name} holds no file of at least {LEAST_FILE_BYTES >> 20} MiB that can be read, among the first {MOST_ENTRIES} entries.",
+            "Put a file there that is larger than the server's memory, or name one with file.",
+            name=name,
+        )
+    return best
+
+
+def _is_readable(path: str) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(handle)
+        return stat.S_ISREG(status.st_mode) and status.st_size >= LEAST_FILE_BYTES
+    finally:
+        os.close(handle)
+
+
+def topmost(paths: list[str], holders: Any) -> list[str]:
+    """The device on top, where several paths lead to one disk, such as the device of multipathd. holders: path -> names of the devices above it."""
+    above = [
+        path for path in paths if all(os.path.basename(path) in holders(other) for other in paths if other != path)
+    ]
+    return above if len(above) == 1 else paths
+
+
+def _holders(path: str) -> list[str]:
+    folder = f"/sys/class/block/{os.path.basename(path)}/holders"
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def located(entry: dict[str, Any], system: device_safety.System) -> str:
+    """The path of the disk that an entry proves; raises member_missing or serial_twice."""
+    if not entry["device"]:
+        paths = topmost(proven_disk.find(entry, system), _holders)
+        if len(paths) == 1:
+            return paths[0]
+    return proven_disk.locate(f"{entry['name']}", "testbed.existing", entry, system)
+
+
+# ---------------------------------------------------------------- layers
+
+
+def _layer(entry: dict[str, Any], **of_kind: Any) -> Layer:
+    facts = ("server", "export", "nfs_version", "folder")
+    known = {key: entry[key] for key in facts if entry[key] and (key != "nfs_version" or entry["kind"] == "nfs")}
+    detail = {"provider": "existing", "existing": entry["kind"], "access": "read", **known, **of_kind.pop("detail", {})}
+    layer: Layer = {
+        "name": f"{entry['layer_kind']}-{entry['name']}",
+        "kind": entry["layer_kind"],
+        "parent": entry["parent"] or None,
+        "purpose": "read",
+        "path": of_kind["path"],
+        "size_bytes": of_kind["size_bytes"],
+        "identity": of_kind["identity"],
+        "detail": detail,
+    }
+    return layer
+
+
+def file_layer(entry: dict[str, Any], place: str, name: str) -> Layer:
+    """The layer of a file below a mount of ours, for reading."""
+    path = os.path.join(place, name)
+    status, mount = os.stat(path), mounts.mounted_at(mounts.read(), place) or {}
+    return _layer(
+        entry,
+        path=path,
+        size_bytes=status.st_size // BLOCK_BYTES * BLOCK_BYTES,
+        identity={"mount_point": place, "source": mount.get("source"), "inode": status.st_ino},
+        detail={"file": name, "filesystem": mount.get("filesystem"), "mount_options": mount.get("options")},
+    )
+
+
+def device_layer(entry: dict[str, Any], system: device_safety.System) -> Layer:
+    """The layer of a disk that proves to be the one that is meant; raises what the guard has against it."""
+    path = located(entry, system)
+    facts = device_safety.inspect(path, system=system)
+    identity = {key: facts[key] for key in ("serial", "naa", "wwid", "major_minor") if facts.get(key)}
+    if facts.get("mapped_uuid"):
+        identity["uuid"] = facts["mapped_uuid"]
+    wanted = {key: value for key, value in proven_disk.proofs(entry).items() if key != "uuid"}
+    layer = _layer(entry, path=path, size_bytes=facts.get("size_bytes"), identity={**identity, **wanted})
+    reasons = reading_guard.refusals(facts, layer)
+    if reasons:
+        raise device_safety.not_touched({**layer, "host": "this host"}, reasons)
+    layer["detail"].update({key: facts[key] for key in ("model",) if facts.get(key)})
+    return {**layer, "identity": identity}
+
+
+# ---------------------------------------------------------------- the mounts
+
+
+class Attached:
+    """The storage that one testbed has attached on this host."""
+
+    def __init__(self, testbed_id: str) -> None:
+        self.testbed_id = testbed_id
+        self.record = Record(testbed_id, "existing")
+
+    @property
+    def mounts(self) -> dict[str, Any]:
+        known: dict[str, Any] = self.record.data.setdefault("mounts", {})
+        return known
+
+    def mounted(self) -> dict[str, bool]:
+        table = mounts.read()
+        return {name: mounts.mounted_at(table, mount["mount_point"]) is not None for name, mount in self.mounts.items()}
+
+    def refuse_used(self, wanted: dict[str, dict[str, str]]) -> None:
+        """Raises mount_point_used for a mount point where somebody else has something."""
+        for name, mount in wanted.items():
+            there = mounts.mounted_at(mounts.read(), mount["mount_point"])
+            foreign = there["source"] if there else ", ".join(_entries(mount["mount_point"]))
+            if foreign and not (there and name in self.mounts):
+                raise Failure(
+                    "mount_point_used",
+                    f"{mount['mount_point']}, where {name} is to be mounted for reading, holds {foreign}.",
+                    "Take away what is there, or give the entry of testbed.existing another name.",
+                    mount_point=mount["mount_point"],
+                )
+
+    def mount(self, name: str, mount: dict[str, str], server: str | None) -> None:
+        if server:
+            refuse_silent(server, name)
+        before = loaded_modules()
+        earlier = self.mounts.get(name, {})
+        # Folders that an earlier attempt made are ours still.
+        folders = list(dict.fromkeys([*earlier.get("folders", []), *_missing(mount["mount_point"])]))
+        kept = {"file": earlier["file"]} if "file" in earlier and earlier["source"] == mount["source"] else {}
+        self.mounts[name] = {**mount, **kept, "server": server, "folders": folders}
+        self.record.save()
+        os.makedirs(mount["mount_point"], mode=0o755, exist_ok=True)
+        if mount["filesystem"] and mount["filesystem"] not in read_text("/proc/filesystems").split():
+            load_module(mount["filesystem"])
+        kind = ["-t", mount["filesystem"]] if mount["filesystem"] else []
+        try:
+            run(
+                ["mount", *kind, "-o", mount["options"], mount["source"], mount["mount_point"]],
+                what=f"{mount['source']} cannot be mounted for reading on {mount['mount_point']}",
+                remedy="Look at the message; the server may not export it to this host, or not in that version.",
+            )
+            self._refuse_writable(mount["mount_point"])
+        finally:
+            self.record.note_modules(before)
+
+    @staticmethod
+    def _refuse_writable(place: str) -> None:
+        """Unmount, and raise mount_writable, unless the kernel itself confirms that the mount cannot be written through."""
+        if not os.statvfs(place).f_flag & os.ST_RDONLY:
+            run(["umount", place], ok=(0, 32))
+            raise Failure(
+                "mount_writable",
+                f"{place} was mounted, but the kernel does not hold it read-only, so it was unmounted.",
+                "Look at mount_options, and at the kernel log of the host.",
+                mount_point=place,
+            )
+
+    def unmount(self, name: str) -> None:
+        mount = self.mounts[name]
+        place = mount["mount_point"]
+        if mounts.mounted_at(mounts.read(), place):
+            if mount.get("server") and reach(mount["server"], NFS_PORT) != "open":
+                # A server that does not answer must not be asked, and nothing is left here that it would have to write.
+                run(["umount", "--internal-only", "--force", "--lazy", place], what=f"{place} cannot be unmounted")
+            else:
+                run(["umount", place], what=f"{place} cannot be unmounted", remedy="End what uses it, and run again.")
+        for folder in mount["folders"]:
+            if os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
+        del self.mounts[name]
+        self.record.save()
+
+    def remove(self) -> None:
+        for name in sorted(self.mounts):
+            self.unmount(name)
+        self.record.unload_modules()
+        self.record.remove()
+
+
+def refuse_silent(server: str, name: str) -> None:
+    """Raises server_silent: who asks a server that does not answer waits for it without end."""
+    way = reach(server, NFS_PORT)
+    if way != "open":
+        raise Failure(
+            "server_silent",
+            f"The NFS server {server} of {name} does not answer on port {NFS_PORT}: {way}.",
+            "Look at the server, its address in testbed.existing, and the network between both.",
+            server=server,
+        )
+
+
+def _entries(folder: str) -> list[str]:
+    return sorted(os.listdir(folder))[:5] if os.path.isdir(folder) else []
+
+
+def _missing(folder: str) -> list[str]:
+    """The folder and those above it that are not there, the lowest first."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+# ---------------------------------------------------------------- the module
+
+
+def _layers(attached: Attached, entries: list[dict[str, Any]], check_mode: bool) -> list[Layer]:
+    layers, system = [], device_safety.System()
+    for entry in entries:
+        mount = attached.mounts.get(entry["name"])
+        if entry["kind"] == "device":
+            layers.append(device_layer(entry, system))
+        elif mount and (not check_mode or mounts.mounted_at(mounts.read(), mount["mount_point"])):
+            if entry["kind"] == "nfs":
+                refuse_silent(entry["server"], entry["name"])
+            name = chosen_file(entry["name"], mount["mount_point"], entry["file"], mount.get("file"))
+            mount["file"] = name
+            layers.append(file_layer(entry, mount["mount_point"], name))
+    return layers
+
+
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    attached = Attached(check_testbed_id("existing_storage_testbed_id", params["testbed_id"]))
+    recorded = bool(attached.record.data)
+    entries = params["entries"] if params["state"] == "present" else []
+    for entry in entries:
+        check(entry)
+    pairs = {entry["name"]: wanted_mount(attached.testbed_id, entry) for entry in entries}
+    wanted = {name: mount for name, mount in pairs.items() if mount}
+    servers = {entry["name"]: entry["server"] for entry in entries}
+    steps = plan(attached.mounts, attached.mounted(), wanted)
+    changed = bool(steps or (params["state"] == "absent" and recorded))
+    attached.refuse_used(wanted)
+    for entry in entries:
+        if entry["kind"] == "path" and not os.path.isdir(entry["folder"]):
+            raise Failure(
+                "folder_missing",
+                f"{entry['folder']} of {entry['name']} is not a folder of this host.",
+                "Mount what should be there, or correct the path in testbed.existing.",
+                folder=entry["folder"],
+            )
+    if params["state"] == "absent":
+        if changed and not check_mode:
+            attached.remove()
+        return {**shown(steps), "changed": changed}
+    if not check_mode:
+        for step in steps:
+            name = step["target"]
+            if step["op"] == "unmount":
+                attached.unmount(name)
+            else:
+                attached.mount(name, wanted[name], servers[name])
+    layers = _layers(attached, entries, check_mode)
+    if not check_mode and (attached.mounts or attached.record.data.get("modules")):
+        attached.record.save()
+    return {**shown(steps), "changed": changed, "layers": layers}

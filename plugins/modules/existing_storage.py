@@ -1,0 +1,204 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: existing_storage
+short_description: Makes storage readable that was there before the testbed
+version_added: 0.4.0
+description:
+  - Makes all storage readable that one testbed measures on a host without owning it, or takes that back, in one call. Nothing is ever written to it.
+  - An export of an NFS server and a folder are mounted read-only on a mount point of the testbed's own, below C(/srv/storlab-existing), so the kernel
+    refuses whoever would write. A disk is proven by what it shows of itself.
+  - One file of an export or a folder is read, the biggest unless one is named. It is opened for reading alone.
+  - Each mount is recorded in C(/run/storlab/<testbed_id>), and unmounted again with O(state=absent).
+options:
+  testbed_id:
+    description: The testbed the storage is measured by.
+    type: str
+    required: true
+  state:
+    description: V(present) makes the storage of O(entries) readable, V(absent) unmounts all that this testbed mounted.
+    type: str
+    choices: [present, absent]
+    default: present
+  entries:
+    description: The storage.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the storage in the testbed. Its layer is C(<layer_kind>-<name>).
+        type: str
+        required: true
+      kind:
+        description: V(device) is a disk, V(nfs) an export of an NFS server, V(path) a folder of a file system that is mounted.
+        type: str
+        choices: [device, nfs, path]
+        required: true
+      layer_kind:
+        description: The kind of place in the chain.
+        type: str
+        choices: [backing, target, initiator, datastore, guest]
+        required: true
+      parent:
+        description: Name of the layer below it.
+        type: str
+      device:
+        description: Path of the disk. By default the one disk of the host that shows what else is given.
+        type: path
+      serial:
+        description: The serial that the disk must have.
+        type: str
+      naa:
+        description: The NAA identifier that the disk must have.
+        type: str
+      wwid:
+        description: The WWID that the disk must have, as the kernel shows it, such as V(eui.0025385b21404321).
+        type: str
+      uuid:
+        description: The UUID that the disk must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+        type: str
+      server:
+        description: Name or address of the NFS server.
+        type: str
+      export:
+        description: Path that the NFS server exports.
+        type: str
+      nfs_version:
+        description: Version of NFS. With V(3) the mount has no locks (C(nolock)).
+        type: str
+        choices: ["3", "4.0", "4.1", "4.2"]
+        default: "4.2"
+      mount_options:
+        description: More options of mount(8), such as V(rsize=1048576). Those that allow writing are refused.
+        type: str
+        default: ""
+      folder:
+        description: The folder of kind V(path).
+        type: path
+      file:
+        description: The file to read, relative to the folder or the export. By default the biggest.
+        type: str
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what is changed.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers (@storlab)
+"""
+
+EXAMPLES = r"""
+- name: Read an export of a NAS
+  storlab.testbed.existing_storage:
+    testbed_id: nas
+    entries:
+      - name: nas
+        kind: nfs
+        layer_kind: datastore
+        server: 192.0.2.10
+        export: /volume1/vms
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: mount
+    target:
+      description: To which entry.
+      returned: always
+      type: str
+      sample: nas
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 192.0.2.10:/volume1/vms on /srv/storlab-existing/nas/nas, ro,vers=4.2,proto=tcp
+layers:
+  description: The storage as layers to publish, without their host. In check mode those that can be looked at already.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: datastore-nas
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: datastore
+    path:
+      description: The disk or file that is read.
+      returned: always
+      type: str
+      sample: /srv/storlab-existing/nas/nas/backup.img
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: null
+    purpose:
+      description: V(read), because it is only read.
+      returned: always
+      type: str
+      sample: read
+    size_bytes:
+      description: How much of it is read, whole blocks of 4 KiB.
+      returned: always
+      type: int
+      sample: 68719476736
+    identity:
+      description: Proves that the path is that disk or file.
+      returned: always
+      type: dict
+      sample: {mount_point: /srv/storlab-existing/nas/nas, source: "192.0.2.10:/volume1/vms", inode: 81}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: existing, existing: nfs, access: read}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.core.answer import failures_of
+from ..module_utils.linux.clients import attached
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=attached.SPEC, supports_check_mode=True)
+    with failures_of(module):
+        module.exit_json(**attached.ensure(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

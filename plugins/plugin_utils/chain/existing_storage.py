@@ -1,0 +1,207 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage that was there before the testbed (``testbed.existing``): which hosts read it, what is wrong in its description, how it is drawn."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...module_utils.core.layers import Layer
+from ...module_utils.linux.clients.attached import NEEDED, NFS_PORT
+from ...module_utils.linux.disks.device_safety import PROOFS
+from ...module_utils.workload.workload import Workload, directions, workload_id
+from .shape import Problem, did_you_mean, shown
+
+STAGE = "existing_storage"
+VARIABLE = "existing_storage_entries"
+# {kind: (kind of its layer outside of guests, words that storage of this kind has)}
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "device": ("initiator", ("path", *PROOFS)),
+    "nfs": ("datastore", ("server", "export", "nfs_version", "mount_options", "file")),
+    "path": ("datastore", ("path", "file")),
+}
+COMMON = ("name", "kind", "hosts", "on")
+# {kind: {word of the description: word of the role}} where they differ.
+RENAMED = {"device": {"path": "device"}, "path": {"path": "folder"}}
+Entry = dict[str, Any]
+
+
+class Hosts(NamedTuple):
+    """The hosts of a testbed, as far as existing storage depends on them."""
+
+    platforms: dict[str, str]
+    initiators: list[str]
+    guests: list[str]
+    groups: dict[str, list[str]]
+
+    def readers(self) -> list[str]:
+        return [name for name, platform in self.platforms.items() if platform == "linux"]
+
+    def of(self, entry: Entry) -> list[str]:
+        """The hosts that read an entry: those that it names, by default all clients and hypervisors, or without these all guests."""
+        readers = self.readers()
+        if "hosts" not in entry:
+            return [name for name in readers if name in self.initiators] or [
+                name for name in readers if name in self.guests
+            ]
+        wanted = {name for word in entry["hosts"] for name in (word, *self.groups.get(word, []))}
+        return [name for name in readers if name in wanted]
+
+
+def with_words(description: Any) -> Any:
+    """The description with the word ``on`` where YAML 1.1 reads a truth value."""
+    if not isinstance(description, dict) or not isinstance(description.get("existing"), list):
+        return description
+    entries = [
+        {"on" if str(key) == "True" else key: value for key, value in entry.items()}
+        if isinstance(entry, dict)
+        else entry
+        for entry in description["existing"]
+    ]
+    return {**description, "existing": entries}
+
+
+def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
+    """{host: entries of the role existing_storage}"""
+    by_host: dict[str, list[Entry]] = {}
+    names: dict[tuple[str, str], str] = {}
+    for entry in described:
+        layer_kind, own_words = KINDS[entry["kind"]]
+        renamed = RENAMED.get(entry["kind"], {})
+        words = {renamed.get(key, key): value for key, value in entry.items() if key in own_words}
+        for place, host in enumerate(hosts.of(entry)):
+            kind = "guest" if host in hosts.guests else layer_kind
+            # Hosts that share it need names of their own for their layers: the first keeps the plain one.
+            name = f"{entry['name']}-{host}" if place else entry["name"]
+            names[entry["name"], host] = f"{kind}-{name}"
+            names.setdefault((entry["name"], ""), f"{kind}-{name}")
+            known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **words}
+            by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
+    for host, listed in by_host.items():
+        for known in listed:
+            below = known.pop("on")
+            parent = names.get((below, host)) or names.get((below, ""))
+            known.update({"parent": parent} if below and parent else {})
+    return by_host
+
+
+def layers(by_host: dict[str, list[Entry]]) -> list[Layer]:
+    """The layers that a build is going to publish, each with the words for the drawing."""
+    return [
+        {
+            "name": f"{entry.get('layer_kind')}-{entry.get('name')}",
+            "kind": str(entry.get("layer_kind")),
+            "host": host,
+            "parent": entry.get("parent"),
+            "purpose": "read",
+            "what": f"{_words(entry)}, which was there before, only read{' (link declared)' if entry.get('parent') else ''}",
+        }
+        for host, entries in by_host.items()
+        for entry in entries
+    ]
+
+
+def _words(entry: Entry) -> str:
+    if entry.get("kind") == "nfs":
+        return f"NFS export {entry.get('server')}:{entry.get('export')}"
+    if entry.get("kind") == "path":
+        return f"folder {entry.get('folder')}"
+    return f"disk of {', '.join(f'{key} {entry[key]}' for key in PROOFS if entry.get(key))}"
+
+
+def commands(entries: list[Entry]) -> list[str]:
+    """The commands that a host needs to read them."""
+    kinds = {entry.get("kind") for entry in entries}
+    return [*(["mount.nfs"] if "nfs" in kinds else []), *(["blkid"] if "device" in kinds else [])]
+
+
+def servers(entries: list[Entry]) -> list[tuple[Any, int]]:
+    """(address, port) of the servers that a host reads from."""
+    return [(entry["server"], NFS_PORT) for entry in entries if entry.get("kind") == "nfs" and entry.get("server")]
+
+
+# ---------------------------------------------------------------- what is wrong
+
+
+def problems(described: list[Entry], hosts: Hosts, layer_names: list[str]) -> list[Problem]:
+    """layer_names: of all layers of the testbed."""
+    wrong: list[Problem] = []
+    for index, entry in enumerate(described):
+        variable = f"testbed.existing[{index}]"
+        wrong += _unfit(variable, entry) + _hosts(variable, entry, hosts) + _on(variable, entry, described)
+        if entry["name"] in [other["name"] for other in described[:index]]:
+            wrong.append(
+                Problem(f"{variable}.name", shown(entry["name"]), "which is there twice", "choose another name")
+            )
+    ours = [layer["name"] for layer in layers(derived(described, hosts))]
+    twice = next((name for name in ours if layer_names.count(name) > 1), None)
+    if twice and not wrong:
+        why = f"has a name that makes a second layer {twice}"
+        wrong.append(Problem("testbed.existing", None, why, "choose another name"))
+    return wrong
+
+
+def _unfit(variable: str, entry: Entry) -> list[Problem]:
+    """Words that storage of this kind does not have, or lacks."""
+    kind, wrong = entry["kind"], []
+    for word in entry:
+        if word not in (*COMMON, *KINDS[kind][1]):
+            kinds = " or ".join(name for name, (_layer, words) in KINDS.items() if word in words)
+            why = f"is not a word for storage of kind {kind}"
+            wrong.append(Problem(f"{variable}.{word}", None, why, f"remove it, or use kind {kinds}"))
+    for word in ("path" if needed == "folder" else needed for needed in NEEDED[kind]):
+        if not entry.get(word):
+            wrong.append(Problem(f"{variable}.{word}", None, "is not set", f"storage of kind {kind} needs it"))
+    for word in ("path", "export"):
+        if entry.get(word) and not str(entry[word]).startswith("/"):
+            wrong.append(Problem(f"{variable}.{word}", shown(entry[word]), "", "write an absolute path"))
+    if kind == "device" and not any(entry.get(key) for key in PROOFS):
+        remedy = "add the serial, naa, wwid or uuid that the disk has"
+        path = shown(entry["path"]) if entry.get("path") else None
+        why = f"{'which ' if path else ''}does not identify a disk"
+        wrong.append(Problem(f"{variable}.path" if path else variable, path, why, remedy))
+    return wrong
+
+
+def _hosts(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
+    wrong, readers = [], hosts.readers()
+    for word in entry.get("hosts", []):
+        for name in hosts.groups.get(word, [word]):
+            platform = hosts.platforms.get(name)
+            if platform is None:
+                why, remedy = "which is not a host of this testbed", did_you_mean(word, readers)
+                wrong.append(Problem(f"{variable}.hosts", shown(word), why, remedy))
+            elif platform != "linux":
+                why = f"but {name} does not run Linux, and existing storage is read on Linux hosts only"
+                wrong.append(Problem(f"{variable}.hosts", shown(word), why, "name Linux hosts"))
+    if not wrong and not hosts.of(entry):
+        why = "has no Linux host that reads it"
+        wrong.append(Problem(variable, None, why, "put the host that sees it into the group clients, or into guests"))
+    return wrong
+
+
+def _on(variable: str, entry: Entry, described: list[Entry]) -> list[Problem]:
+    below = {other["name"]: other.get("on") for other in described}
+    name, seen = entry.get("on"), [entry["name"]]
+    if name and name not in below:
+        why = "which is not a name in testbed.existing"
+        return [Problem(f"{variable}.on", shown(name), why, did_you_mean(name, list(below)))]
+    while name:
+        if name in seen:
+            return [Problem(f"{variable}.on", shown(entry["on"]), "which is on itself", "name the storage below it")]
+        seen.append(name)
+        name = below.get(name)
+    return []
+
+
+def writers(host: str, profile: Any, workloads: list[Workload]) -> list[Problem]:
+    """A problem for a host that only reads existing storage and would be measured by a workload that writes."""
+    writer = next((workload for workload in workloads if "write" in directions(workload)), None)
+    if writer is None:
+        return []
+    remedy = "use workloads that only read, such as the profile existing_read"
+    why = f"but {workload_id(writer)} writes, and {host} reads storage that was there before"
+    if profile:
+        return [Problem(f"benchmark_profile of {host}", shown(profile), why, remedy)]
+    return [Problem(f"benchmark_workloads of {host}", "a list", why, remedy)]

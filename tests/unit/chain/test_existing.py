@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage that was there before: an inventory of one client and a NAS is a testbed, and what is wrong in it has a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import (
+    check,
+    doctor,
+    drawing,
+    existing_storage,
+    expand,
+)
+from chain_lab import TWO_LINUX, expanded, lab_of
+
+NAS = """
+all:
+  testbed_id: nas
+  testbed:
+    existing:
+      - {name: nas, kind: nfs, server: 192.0.2.10, export: /volume1/vms}
+      - {name: tank, kind: path, path: /tank/vms, file: big.img, on: nas}
+      - {name: lun, kind: device, naa: 6001405aa}
+clients: {client01: {ansible_host: 192.0.2.21}}
+"""
+GUESTS = """
+all: {testbed_id: vms, testbed: {existing: [{name: disk, kind: device, serial: S7}, {name: data, kind: path, path: /data, on: disk}]}}
+guests: {vm01: {ansible_host: 192.0.2.31}, vm02: {ansible_host: 192.0.2.32}}
+"""
+
+
+def entries(testbed, host):
+    return testbed.hosts[host].variables["existing_storage_entries"]
+
+
+def test_a_nas_and_a_client_are_a_testbed():
+    testbed = expanded(NAS)
+    nas, tank, lun = entries(testbed, "client01")
+    assert nas == {
+        "name": "nas",
+        "kind": "nfs",
+        "layer_kind": "datastore",
+        "server": "192.0.2.10",
+        "export": "/volume1/vms",
+    }
+    assert (tank["folder"], tank["file"], tank["parent"]) == ("/tank/vms", "big.img", "datastore-nas")
+    assert (lun["layer_kind"], lun["naa"]) == ("initiator", "6001405aa") and "parent" not in lun
+    assert testbed.hosts["client01"].stages == ["existing_storage", "benchmark"]
+    assert {layer["name"]: layer["purpose"] for layer in testbed.layers} == {
+        "datastore-nas": "read",
+        "datastore-tank": "read",
+        "initiator-lun": "read",
+    }
+
+
+def test_the_drawing_has_no_word_about_targets():
+    lines = drawing.draw(expanded(NAS))
+    assert not any("target" in line for line in lines) and not any(
+        "lost" in line or "overwritten" in line for line in lines
+    )
+    assert any("datastore-nas on client01: NFS export 192.0.2.10:/volume1/vms" in line for line in lines)
+    assert any(line.startswith("│  └─ datastore-tank") and "declared" in line for line in lines)
+
+
+def test_hosts_that_share_it_have_layers_of_their_own():
+    testbed = expanded(NAS.replace("192.0.2.21}}", "192.0.2.21}, client02: {ansible_host: 192.0.2.22}}"))
+    assert [entry["name"] for entry in entries(testbed, "client01")] == ["nas", "tank", "lun"]
+    assert [entry["name"] for entry in entries(testbed, "client02")] == [
+        "nas-client02",
+        "tank-client02",
+        "lun-client02",
+    ]
+    assert entries(testbed, "client02")[1]["parent"] == "datastore-nas-client02"
+
+
+def test_machines_that_somebody_else_runs_are_guests():
+    testbed = expanded(GUESTS)
+    assert [entry["layer_kind"] for entry in entries(testbed, "vm01")] == ["guest", "guest"]
+    assert entries(testbed, "vm02")[1]["parent"] == "guest-disk-vm02"
+    assert testbed.hosts["vm01"].stages == ["existing_storage", "benchmark"]
+
+
+def test_a_guest_on_a_lun_of_its_host_is_drawn_on_it():
+    text = NAS.replace(
+        "{name: lun, kind: device, naa: 6001405aa}",
+        "{name: lun, kind: device, naa: 6001405aa, hosts: [client01]}\n      - {name: inside, kind: path, path: /d, hosts: [guests], 'on': lun}",
+    )
+    testbed = expanded(text + "guests: {vm01: {ansible_host: 192.0.2.31}}\n")
+    (inside,) = entries(testbed, "vm01")
+    assert (inside["layer_kind"], inside["parent"]) == ("guest", "initiator-lun")
+
+
+def test_it_may_stand_beside_a_testbed_of_its_own():
+    plain = expanded(TWO_LINUX)
+    both = expanded(
+        TWO_LINUX.replace(
+            "testbed_id: lab\n  testbed:\n",
+            "testbed_id: lab\n  testbed:\n    existing: [{name: nas, kind: path, path: /n}]\n",
+        )
+    )
+    assert [layer["name"] for layer in both.layers] == [*(layer["name"] for layer in plain.layers), "datastore-nas"]
+    client = both.hosts["client01"].stages
+    assert [stage for stage in client if stage != "existing_storage"] == plain.hosts["client01"].stages
+    assert "existing_storage_entries" not in both.hosts["store01"].variables
+
+
+def test_what_an_earlier_build_attached_is_let_go_of():
+    """An entry that is not described any more has a stage still, so that a build or teardown takes it back."""
+    published = {
+        "client01": [{"name": "datastore-old", "kind": "datastore", "host": "client01", "provider": "existing"}]
+    }
+    testbed = expanded(TWO_LINUX, published=published)
+    assert entries(testbed, "client01") == [] and "existing_storage" in testbed.hosts["client01"].stages
+    assert "existing_storage" not in testbed.hosts["store01"].stages
+
+
+def test_hosts_are_asked_for_what_it_needs():
+    wanted = doctor.needs(expanded(NAS), "client01")
+    assert {"mount.nfs", "blkid", "fio"} <= set(wanted["commands"]) and "iscsiadm" not in wanted["commands"]
+    assert wanted["peers"] == [{"address": "192.0.2.10", "port": 2049}]
+
+
+def sentences(text, **more):
+    lab = lab_of(text, **more)
+    return [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("export: /volume1/vms", "expert: /volume1/vms", ["expert is not a known key", "did you mean export?"]),
+        ("export: /volume1/vms", "export: volume1", ["existing[0].export is 'volume1'", "absolute path"]),
+        (", export: /volume1/vms", "", ["existing[0].export is not set", "nfs needs it"]),
+        ("path: /tank/vms, ", "", ["existing[1].path is not set"]),
+        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, nfs, path"]),
+        ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
+        (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),
+        ("naa: 6001405aa", "naa: 6001405aa, server: x", ["existing[2].server is not a word", "use kind nfs"]),
+        ("on: nas", "on: nass", ["existing[1].on is 'nass'", "did you mean nas?"]),
+        ("on: nas", "on: tank", ["existing[1].on is 'tank'", "on itself"]),
+        ("name: tank", "name: nas", ["existing[1].name is 'nas'", "twice"]),
+        ("file: big.img", "hosts: [client02]", ["existing[1].hosts is 'client02'", "did you mean client01?"]),
+        ("name: tank", "name: ../x", ["existing[1].name", "without /"]),
+    ],
+)
+def test_a_wrong_entry_has_a_sentence(old, new, words):
+    assert old in NAS
+    lines = sentences(NAS.replace(old, new))
+    assert lines and all(any(word in line for line in lines) for word in words), lines
+
+
+def test_a_host_of_another_system_is_refused():
+    windows = NAS.replace("ansible_host: 192.0.2.21", "ansible_host: 192.0.2.21, ansible_connection: psrp")
+    assert any("has no Linux host" in line for line in sentences(windows))
+    named = windows.replace("naa: 6001405aa", "naa: 6001405aa, hosts: [clients]")
+    assert any("client01 does not run Linux" in line for line in sentences(named))
+
+
+def test_two_layers_of_one_name_are_refused():
+    text = TWO_LINUX.replace(
+        "testbed_id: lab\n  testbed:\n",
+        "testbed_id: lab\n  testbed:\n    existing: [{name: ds1, kind: path, path: /n}]\n",
+    )
+    assert any("second layer datastore-ds1" in line for line in sentences(text))
+
+
+@pytest.mark.parametrize(("read_percent", "refused"), [(100, False), (99, True), (0, True)])
+def test_a_workload_that_writes_is_refused_before_anything_is_touched(read_percent, refused):
+    lines = sentences(NAS, workloads={"client01": [normalise({"read_percent": read_percent})]})
+    assert bool(lines) is refused
+    assert not refused or ("client01" in lines[0] and "existing_read" in lines[0])
+
+
+def test_yaml_reads_the_word_on_as_a_truth_value():
+    """YAML 1.1 does, and Ansible makes a text of it."""
+    for key in (True, "True", "on"):
+        described = existing_storage.with_words({"existing": [{"name": "a", key: "b"}], "disks": []})
+        assert described == {"existing": [{"name": "a", "on": "b"}], "disks": []}
+    for other in (None, "text", {"existing": "text"}, {"existing": ["text"]}):
+        assert existing_storage.with_words(other) == other
