@@ -12,7 +12,7 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, owner, written
+from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, limit, owner, written
 from ..plugin_utils.store import ledger
 
 
@@ -29,6 +29,19 @@ def absent_machines(testbed: expand.Testbed) -> list:
         above = {name for name, host in testbed.hosts.items() if above & set(host.depends_on)} - absent
         absent |= above
     return sorted(absent)
+
+
+def left_out(testbed: expand.Testbed, scope: str, task_vars: dict) -> list:
+    """[{host, layers}] of what --limit leaves out; Failure 'limit_unfit' where this playbook cannot do its work without it."""
+    if "ansible_limit" not in task_vars:
+        return []
+    groups, playing = inventory.plain(task_vars["groups"]), [str(name) for name in task_vars["ansible_play_hosts_all"]]
+
+    def published(name: str) -> bool:
+        return os.path.exists(os.path.join(testbed.state_dir, "layers", f"{name}.json"))
+
+    limit.refuse(testbed, scope, groups, str(task_vars["ansible_limit"]), playing, published)
+    return [{"host": name, "layers": layers} for name, layers in limit.left_out(testbed, groups, playing).items()]
 
 
 def note(testbed: expand.Testbed, event: str, **details) -> None:
@@ -76,6 +89,7 @@ class ActionModule(CollectionAction):
         "built": {"type": "str", "choices": ["kept", "forgotten"]},
         "probes": {"type": "dict", "default": {}},
         "require": {"type": "str", "choices": ["testbed", "results"], "default": "testbed"},
+        "scope": {"type": "str", "choices": sorted(limit.SCOPES), "default": "any"},
         "show": {"type": "bool", "default": False},
         # Checked as a whole, so that all that is wrong in it is told at once, in the words of the description.
         "testbed": {"type": "raw"},
@@ -114,6 +128,7 @@ class ActionModule(CollectionAction):
             problems = built.problems(before, testbed, path) if before else []
         if problems:
             raise description_wrong(problems)
+        omitted = left_out(testbed, params["scope"], self.task_vars)
         # Who looks at it needs no secrets.
         masked = bool(show or probes)
         if not masked and require == "testbed":
@@ -165,6 +180,7 @@ class ActionModule(CollectionAction):
             "layers": testbed.layers,
             "overwritten": [device.sentence() for device in devices.lost(testbed)],
             "absent_machines": absent_machines(testbed),
+            "left_out": omitted,
             "hosts": {
                 name: {
                     "platform": host.platform,

@@ -37,6 +37,17 @@ options:
     type: str
     choices: [testbed, results]
     default: testbed
+  scope:
+    description:
+      - What the playbook works on. With C(--limit) it is refused (C(limit_unfit)) where that leaves none of these hosts, as Ansible would skip its
+        plays and end well.
+      - V(any) works on the controller, V(benchmark) on hosts and guests, V(machines) on the controller of an embedded lab, V(installation) on guests
+        and the hosts that make them, V(teardown) on all hosts but guests. V(build) works on the same, and the layers that they need must be built,
+        or their hosts left in. V(whole) cannot leave a host out.
+    type: str
+    choices: [any, benchmark, build, installation, machines, teardown, whole]
+    default: any
+    version_added: 0.4.0
   show:
     description: Return a drawing and YAML, with secrets masked, and make no secrets.
     type: bool
@@ -141,6 +152,12 @@ layers:
       returned: always
       type: str
       sample: LUN bench of target01
+left_out:
+  description: What C(--limit) leaves out of what can be measured, each with C(host) and its C(layers).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{host: target01, layers: [backing-bench]}]
 overwritten:
   description:
     - A sentence for each device that the user names and whose contents will be gone, with its path, what proves it, and C(OVERWRITTEN) or

@@ -40,6 +40,7 @@ WITHOUT_CHECK = (
     "show.yml",
     "stand.yml",
     "unlock.yml",
+    "whole.yml",
 )
 # These change a testbed, and each of them says so in its own words.
 CHANGING = {
@@ -387,6 +388,75 @@ def test_limit_and_no_failure_stop_nothing(lab, tmp_path):
     rc, document, _said = show_testbed.run(lab(), "--limit", "c1", playbook=str(book))
     assert rc == 0 and set(document["stats"]) == {"c1"}
     assert show_testbed.run(lab(), playbook=str(book))[0] == 0
+
+
+EXPERIMENTS = sorted((ROOT / "playbooks/experiments").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", [*BOOKS, *EXPERIMENTS], ids=lambda path: path.stem)
+def test_no_play_of_the_controller_alone_is_skipped_under_a_limit(path):
+    """Ansible would skip it and end well. Where there is one, a limit has been refused before."""
+    every = plays(path)
+    alone = [play["name"] for play in every if play["hosts"] == "localhost"]
+    refused = every[0]["name"] == "Whole inventory" or "check_scope: whole" in path.read_text(encoding="utf-8")
+    assert not alone or refused, alone
+
+
+@pytest.mark.parametrize("path", [path for path in BOOKS if path.name in CHANGING], ids=lambda path: path.stem)
+def test_what_changes_a_testbed_says_what_it_works_on(path):
+    check = yaml.safe_load(path.read_text(encoding="utf-8"))[0]
+    assert check["ansible.builtin.import_playbook"] == "check.yml" and check["vars"]["check_scope"] != "any"
+
+
+@pytest.mark.parametrize("name", ["lab_check", "new_lab", "experiments/all", "experiments/e1_two_datastores"])
+def test_what_works_on_the_whole_is_refused_under_a_limit(lab, tmp_path, name):
+    rc, document, _said = show_testbed.run(
+        lab(), "--limit", "c1", "-e", f"new_lab_path={tmp_path}/new", playbook=f"{name}.yml"
+    )
+    text = json.dumps(document)
+    assert rc == 2 and "--limit c1 " in text and "nothing was touched. Leave --limit out." in text
+    assert not (tmp_path / "state").exists() and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["report", "results", "verify_results", "compare", "import_results"])
+def test_what_reads_results_alone_does_so_under_a_limit(lab, tmp_path, name):
+    """Each reports that there is no run, where Ansible would skip the play and end well."""
+    results = tmp_path / "results"
+    given = {
+        "testbed_results_dir": str(results),
+        "import_results_path": str(results),
+        "report_path": str(tmp_path / "new"),
+    }
+    given["testbed_baseline"] = "first"
+    rc, document, _said = show_testbed.run(lab(), "--limit", "c2", "-e", json.dumps(given), playbook=f"{name}.yml")
+    assert rc == 2 and set(document["stats"]) == {"c2"} and str(results) in json.dumps(document)
+    assert not results.exists() and not (tmp_path / "new").exists()
+
+
+def test_show_draws_the_whole_testbed_under_a_limit(lab):
+    rc, document, _said = show_testbed.run(lab(), "--limit", "c1")
+    (result,) = document["plays"][0]["tasks"][0]["hosts"].values()
+    assert rc == 0 and {"c1", "c2", "t1", "t2"} <= set(" ".join(result["drawing"]).replace(":", " ").split())
+
+
+@pytest.mark.parametrize("name", ["build", "site", "rebuild"])
+def test_a_client_whose_target_is_not_built_is_refused_before_anything_is_touched(lab, tmp_path, name):
+    rc, document, _said = show_testbed.run(lab(), "--limit", "c1", playbook=f"{name}.yml")
+    assert rc == 2 and len(document["plays"][0]["tasks"]) == 1 and len(document["plays"]) == 1
+    (result,) = document["plays"][0]["tasks"][0]["hosts"].values()
+    assert result["failure"]["code"] == "limit_unfit" and result["msg"].startswith("--limit c1 leaves out t")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_guest_alone_is_neither_built_nor_taken_down(tmp_path):
+    own = {"testbed_id": "limited", "testbed_state_dir": f"{tmp_path}/state"}
+    for name in ("build", "teardown", "verify_clean", "embedded_lab"):
+        rc, document, _said = show_testbed.run(
+            ROOT / "inventories/embedded", "--limit", "guest01", "-e", json.dumps(own), playbook=f"{name}.yml"
+        )
+        (result,) = document["plays"][0]["tasks"][0]["hosts"].values()
+        assert rc == 2 and "--limit guest01 leaves this playbook no host to work on" in result["msg"]
+        assert not (tmp_path / "state").exists()
 
 
 def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_nothing(lab, tmp_path):
