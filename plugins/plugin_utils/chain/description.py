@@ -131,6 +131,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **DICT,
         "description": "In the place of testbed_candidate several of them by name, each against the same baseline in one table.",
     },
+    "testbed_gate": {
+        **DICT,
+        "description": "The baseline and the candidate that the playbook gate measures in turns (docs/comparison.md).",
+    },
     "testbed_under_test": {**LIST, "description": "Facts that are meant to differ between two runs."},
     "testbed_compare_fail_on": {**LIST, "description": "Verdicts that make compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},

@@ -1,0 +1,182 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook gate as a pipeline calls it: real fio measures a device whose latency a command sets, in turns.
+
+fio of these plays is a script that leads what was asked of the null engine to the scripted device (scripted_device.py), which keeps each request as long as
+the state file says. So no device of this machine is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import yaml
+from places import ROOT
+from scripted_device import scripted
+from test_benchmark import others_measure
+from waiting import until
+
+SIZE = 4 << 20
+LATENCY_S = {"even": 0.04, "slow": 0.08}
+FIO = """import os, pathlib, sys
+words = sys.argv[1:]
+for place, word in enumerate(words):
+    path = pathlib.Path(word)
+    if word.endswith(".fio") and "ioengine=null" in path.read_text():
+        state = pathlib.Path({state!r}).read_text().strip()
+        led = path.with_suffix(".led.fio")
+        swap = "ioengine=nbd\\nuri=" + {uri!r} % (state + "." + str(os.getpid()))
+        led.write_text(path.read_text().replace("ioengine=null", swap))
+        words[place] = str(led)
+os.execv({fio!r}, [{fio!r}, *words])
+"""
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A device of known latency, fio that reaches it, and a playbook that measures it once for each repetition that is lacking."""
+    fio = str(shutil.which("fio"))
+    if "nbd" not in subprocess.run([fio, "--enghelp"], check=True, capture_output=True, text=True).stdout:
+        pytest.skip("fio of this machine has no engine nbd")
+    state, testbed = tmp_path / "state", f"test-{uuid.uuid4().hex[:8]}"
+    layer = {
+        "name": "ceiling-localhost",
+        "kind": "ceiling",
+        "host": "localhost",
+        "path": None,
+        "parent": None,
+        "purpose": "scratch",
+        "size_bytes": SIZE,
+        "identity": {},
+    }
+    task = {
+        "testbed_id": testbed,
+        "run_id": "{{ testbed_run_id }}",
+        "results_dir": "{{ testbed_results_dir }}",
+        "layers": [layer],
+        "workload": {"queue_depth": 8, "ramp_s": 0, "runtime_s": 1},
+        "repetitions": "{{ benchmark_repetitions }}",
+        "prepare": {"fill": False},
+        "beat": False,
+        "progress": "none",
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [{"storlab.testbed.benchmark": task}]}
+    (tmp_path / "measure.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "fio"
+    with scripted(tmp_path, SIZE, lambda export, _number, _elapsed_s: LATENCY_S[export.partition(".")[0]]) as device:
+        program = script.with_suffix(".py")
+        program.write_text(FIO.format(state=str(state), fio=fio, uri=device.uri("%s")), encoding="utf-8")
+        script.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{program}' \"$@\"\n", encoding="utf-8")
+        script.chmod(0o755)
+        yield tmp_path, testbed
+    gone = {"action": "stop", "testbed_id": testbed, "remove": True, "discard": True}
+    (tmp_path / "gone.yml").write_text(
+        yaml.safe_dump([{**play, "tasks": [{"storlab.testbed.benchmark_run": gone}]}]), encoding="utf-8"
+    )
+    called(tmp_path, str(tmp_path / "gone.yml"))
+
+
+def called(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    until(lambda: not others_measure(), 900)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+        "PWD": str(folder),
+    }
+    environment.pop("ANSIBLE_CONFIG", None)
+    return subprocess.run(
+        [
+            "ansible-playbook",
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            "-e",
+            f"ansible_python_interpreter={sys.executable}",
+            *words,
+        ],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=400,
+    )
+
+
+def gate(lab: tuple, run_id: str, state_of_candidate: str, **more) -> subprocess.CompletedProcess:
+    folder, testbed = lab
+    sides = {
+        side: {"command": f"echo {state} > state"}
+        for side, state in (("baseline", "even"), ("candidate", state_of_candidate))
+    }
+    words = ["-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
+    given = {
+        "testbed_id": testbed,
+        "testbed_run_id": run_id,
+        "testbed_results_dir": "results",
+        "testbed_compare_fail_on": ["regression > 20 %", "missing"],
+        "testbed_compare_margin_percent": 20,
+        "testbed_compare_metrics": ["iops", "latency_mean_ns"],
+        # The same text on both sides is refused, so an equal pair has a comment.
+        "testbed_gate": {**sides, "rounds": 4, "playbook": "measure.yml", "arguments": words, **more},
+    }
+    return called(folder, "storlab.testbed.gate", "-e", json.dumps(given))
+
+
+def last_line(done: subprocess.CompletedProcess) -> str:
+    return [line for line in done.stdout.splitlines() if line.startswith(("Passed", "Failed", "Inconclusive"))][-1]
+
+
+def junit(folder: Path, testbed: str, run_id: str) -> ET.Element:
+    path = folder / "results" / testbed / "compare" / f"{run_id}-candidate-vs-{run_id}-baseline" / "junit.xml"
+    return ET.parse(path).getroot()  # noqa: S314 our own text
+
+
+def test_half_the_speed_fails_and_the_same_speed_passes(lab):
+    folder, testbed = lab
+    done = gate(lab, "half", "slow")
+    assert done.returncode == 2 and last_line(done).startswith("Failed"), done.stdout[-3000:] + done.stderr
+    suites = junit(folder, testbed, "half")
+    assert suites.findall(".//failure")
+    comparison = json.loads(
+        (folder / "results" / testbed / "compare" / "half-candidate-vs-half-baseline" / "comparison.json").read_text(
+            encoding="utf-8"
+        )
+    )
+    assert (comparison["design"], comparison["outcome"]) == ("interleaved", "failed")
+    changes = {row["metric"]: row["change_percent"] for row in comparison["rows"]}
+    assert -60 < changes["iops"] < -40 and 60 < changes["latency_mean_ns"] < 140
+    starts = sorted(
+        (json.loads(path.read_text(encoding="utf-8"))["started_utc"], path.parts[-4])
+        for path in folder.glob("results/*/half-*/points/*/result.json")
+    )
+    order = [side.partition("-")[2] for _start, side in starts]
+    assert [sorted(order[place : place + 2]) for place in range(0, 8, 2)] == [["baseline", "candidate"]] * 4
+
+    done = gate(lab, "same", "even #")
+    assert done.returncode == 0 and last_line(done).startswith("Passed"), done.stdout[-3000:] + done.stderr
+    assert not junit(folder, testbed, "same").findall(".//failure")
+
+
+def test_a_command_that_fails_stops_before_anything_is_measured(lab):
+    folder, testbed = lab
+    sides = {"baseline": {"command": "echo no such build >&2; exit 3"}, "candidate": {"command": "exit 3"}}
+    done = gate(lab, "broken", "even #", **sides)
+    assert done.returncode == 2
+    text = " ".join((done.stdout + done.stderr).split())
+    assert "ended with 3 in round 1" in text and "continues this gate" in text
+    assert not (folder / "results" / testbed).exists()
