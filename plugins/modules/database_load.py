@@ -139,13 +139,14 @@ database:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.run import database
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=database.LOAD_SPEC, supports_check_mode=True)
     with failures_of(module):
-        module.exit_json(**database.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(database.Area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

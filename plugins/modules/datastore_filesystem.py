@@ -215,13 +215,14 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.clients import datastore
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=datastore.SPEC, supports_check_mode=True)
     with failures_of(module):
-        module.exit_json(**datastore.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(datastore.Area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

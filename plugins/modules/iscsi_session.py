@@ -255,6 +255,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.clients import iscsi_sessions
 
 
@@ -265,9 +266,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     with failures_of(module):
-        warnings: list = []
-        result = iscsi_sessions.ensure(module.params, module.check_mode, warnings)
-        for warning in warnings:
+        result = converge(iscsi_sessions.Area, module.params, module.check_mode)
+        for warning in result.pop("warnings"):
             module.warn(warning)
         module.exit_json(**result)
 

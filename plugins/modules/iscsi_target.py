@@ -177,6 +177,7 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.exports import iscsi_target, target_providers
 
 
@@ -190,7 +191,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     with failures_of(module):
-        module.exit_json(**target_providers.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(target_providers.area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

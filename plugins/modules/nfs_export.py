@@ -167,13 +167,14 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.exports import nfs_export
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=nfs_export.SPEC, supports_check_mode=True)
     with failures_of(module):
-        module.exit_json(**nfs_export.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(nfs_export.Area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

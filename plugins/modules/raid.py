@@ -214,13 +214,14 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.backing import raid
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=raid.SPEC, supports_check_mode=True)
     with failures_of(module):
-        module.exit_json(**raid.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(raid.Area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import hammerdb_load
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
@@ -61,7 +62,7 @@ def ensure(host, check_mode: bool = False, **params) -> dict:
         "hammerdb_dir": str(folder),
         **params,
     }
-    return database.ensure(given, check_mode)
+    return converge(database.Area, given, check_mode)
 
 
 def measure(host, **params) -> tuple[dict, dict]:

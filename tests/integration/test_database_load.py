@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
     databases,
@@ -62,7 +63,7 @@ def ensure(layers: dict, check_mode: bool = False, **params):
         "hammerdb_dir": None,
         **params,
     }
-    return database.ensure(given, check_mode)
+    return converge(database.Area, given, check_mode)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import databases, tproc_c, transactions
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
@@ -55,7 +56,7 @@ def ensure(layers: dict, check_mode: bool = False, **params) -> dict:
         "hammerdb_dir": None,
         **params,
     }
-    return database.ensure(given, check_mode)
+    return converge(database.Area, given, check_mode)
 
 
 @pytest.fixture(scope="module")

@@ -113,11 +113,12 @@ def test_a_disk_larger_than_the_limit_of_the_control_group_is_refused(group, tmp
         "from conftest import ROOT\n"
         "from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure\n"
         "from ansible_collections.storlab.testbed.plugins.module_utils.linux import record\n"
+        "from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge\n"
         "from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk\n"
         f"ramdisk.Record = lambda testbed, area: record.Record(testbed, area, {str(tmp_path / 'run')!r})\n"
         "disks = [{'name': 'a', 'size_mib': 400, 'purpose': 'scratch'}]\n"
         "try:\n"
-        "    ramdisk.ensure({'testbed_id': 'unit', 'state': 'present', 'provider': 'tmpfs', 'disks': disks}, False)\n"
+        "    converge(ramdisk.Area, {'testbed_id': 'unit', 'state': 'present', 'provider': 'tmpfs', 'disks': disks}, False)\n"
         "except Failure as failure:\n"
         "    print(failure.code, failure)\n"
     )

@@ -131,24 +131,25 @@ def cluster_of(testbed_id: str, otherwise: str) -> Cluster:
     return CLUSTERS[Record(testbed_id, "database").data.get("database", otherwise)](testbed_id)
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """The result of the module database_load: a database that runs and whose rows were found to meet every condition, or none."""
-    check_testbed_id("database_load_testbed_id", params["testbed_id"])
-    if params["state"] == "absent":
-        return linux.ensure_absent(cluster_of(params["testbed_id"], params["database"]), params, check_mode)
-    check_hammerdb(params["hammerdb_dir"])
-    cluster = CLUSTERS[params["database"]](params["testbed_id"])
-    driver = hammerdb_load.NAME if params["hammerdb_dir"] else None
+class Area(linux.Area):
+    """For the module database_load: a database that runs and whose rows were found to meet every condition, or none."""
 
-    def load(cluster: Cluster) -> None:
-        if driver:
-            build_by_hammerdb(cluster, params)
+    def cluster_wanted(self) -> Cluster:
+        params = self.params
+        check_testbed_id("database_load_testbed_id", params["testbed_id"])
+        if not self.present:
+            return cluster_of(params["testbed_id"], params["database"])
+        check_hammerdb(params["hammerdb_dir"])
+        self.driver = hammerdb_load.NAME if params["hammerdb_dir"] else None
+        return CLUSTERS[params["database"]](params["testbed_id"])
+
+    def load(self, cluster: Cluster) -> None:
+        if self.driver:
+            build_by_hammerdb(cluster, self.params)
         else:
-            cluster.load(load_texts(cluster.NAME, params["warehouses"]))
+            cluster.load(load_texts(cluster.NAME, self.params["warehouses"]))
         # Before its stamp calls it loaded.
-        refuse_wrong_rows(cluster, hammerdb_load.CONDITIONS if driver else tproc_c.CONDITIONS)
-
-    return linux.ensure(cluster, driver, params, check_mode, load)
+        refuse_wrong_rows(cluster, hammerdb_load.CONDITIONS if self.driver else tproc_c.CONDITIONS)
 
 
 def refuse_wrong_rows(cluster: Cluster, conditions: Collection[int] = tproc_c.CONDITIONS) -> None:

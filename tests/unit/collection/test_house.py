@@ -181,7 +181,7 @@ USED_OTHERWISE = {
     *(
         f"module_utils.linux.exports.provider_{name}.{part}"
         for name in ("lio", "tgt")
-        for part in ("COMMANDS", "KERNEL_MODULES", "ensure")
+        for part in ("COMMANDS", "KERNEL_MODULES", "Area")
     ),
     "plugin_utils.chain.schema.schema",
     # All files of a report at once, for whoever compares them; the action takes them in pieces.

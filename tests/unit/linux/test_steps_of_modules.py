@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_tier, raid
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
 
@@ -42,7 +43,7 @@ def ensured(monkeypatch, module, state: str, check_mode: bool, steps: list) -> t
         "resync_timeout_s": 7,
         "flush_timeout_s": 9,
     }
-    result = module.ensure(params, check_mode)
+    result = converge(module.Area, params, check_mode)
     # What is to be absent is looked at by its description, and wanted is nothing.
     assert planned == [described if state == "present" else []]
     return area.calls, result
@@ -90,6 +91,6 @@ def test_exports_are_proven_before_anything_is_changed(monkeypatch, state, check
     monkeypatch.setattr(nfs_export, "plan", lambda *_given: steps)
     monkeypatch.setattr(nfs_export.os.path, "ismount", lambda path: mounted)
     area.testbed_id = "unit"
-    result = nfs_export.ensure({"testbed_id": "unit", "state": state}, check_mode)
+    result = converge(nfs_export.Area, {"testbed_id": "unit", "state": state}, check_mode)
     assert area.calls == calls and result["changed"] is bool(steps)
     assert result.get("layers") == (["layer"] if state == "present" else None)

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from ...core import converge
 from ...core import steps as step_words
 from ...core.cache_modes import (
     BCACHE,
@@ -715,18 +716,27 @@ class Caches:
 # ---------------------------------------------------------------- the module
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    present = params["state"] == "present"
-    caches = Caches(check_testbed_id("cache_tier_testbed_id", params["testbed_id"]))
-    described = check_caches(params["caches"], params["layers"], present)
-    wanted = described if present else []
-    current = caches.current(described, wanted=present)
-    steps = plan(current, wanted)
-    caches.refuse_used(steps, current)
-    caches.refuse_unsafe(steps, wanted, current)
-    caches.refuse_small(steps, wanted, current)
-    if not check_mode:
-        caches.apply(steps, wanted, current, params["flush_timeout_s"])
-        if not wanted:
-            caches.forget()
-    return {**step_words.shown(steps), **({"layers": caches.layers(wanted, current)} if present else {})}
+class Area(converge.Area):
+    """The cache tiers of a testbed, for the module cache_tier."""
+
+    def plan(self) -> list[Step]:
+        params = self.params
+        self.caches = Caches(check_testbed_id("cache_tier_testbed_id", params["testbed_id"]))
+        self.described = check_caches(params["caches"], params["layers"], self.present)
+        self.wanted = self.described if self.present else []
+        self.current = self.caches.current(self.described, wanted=self.present)
+        return plan(self.current, self.wanted)
+
+    def guard(self, steps: list[Step]) -> None:
+        self.caches.refuse_used(steps, self.current)
+        self.caches.refuse_unsafe(steps, self.wanted, self.current)
+        self.caches.refuse_small(steps, self.wanted, self.current)
+
+    def apply(self, steps: list[Step]) -> None:
+        self.caches.apply(steps, self.wanted, self.current, self.params["flush_timeout_s"])
+        if not self.wanted:
+            self.caches.forget()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        layers = {"layers": self.caches.layers(self.wanted, self.current)} if self.present else {}
+        return {**step_words.shown(steps), **layers}

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from ...core import converge
 from ...core import steps as step_words
 from ...core.failure import Failure, bad_value, unfit
 from ...core.layers import Layer
@@ -620,21 +621,28 @@ class Arrays:
 # ---------------------------------------------------------------- the module
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    arrays, present = Arrays(check_testbed_id("raid_testbed_id", params["testbed_id"])), params["state"] == "present"
-    described = check_arrays(params["arrays"])
-    wanted = described if present else []
-    current = arrays.current(described, wanted=present)
-    steps = plan(current, wanted)
-    arrays.refuse_used(steps, current)
-    arrays.refuse_unsafe(steps, wanted, current)
-    if not check_mode:
-        arrays.apply(steps, wanted, current, params["resync_timeout_s"])
-        if not wanted:
-            arrays.forget()
+class Area(converge.Area):
+    """The arrays of a testbed, for the module raid."""
+
+    def plan(self) -> list[Step]:
+        params = self.params
+        self.arrays = Arrays(check_testbed_id("raid_testbed_id", params["testbed_id"]))
+        self.described = check_arrays(params["arrays"])
+        self.wanted = self.described if self.present else []
+        self.current = self.arrays.current(self.described, wanted=self.present)
+        return plan(self.current, self.wanted)
+
+    def guard(self, steps: list[Step]) -> None:
+        self.arrays.refuse_used(steps, self.current)
+        self.arrays.refuse_unsafe(steps, self.wanted, self.current)
+
+    def apply(self, steps: list[Step]) -> None:
+        self.arrays.apply(steps, self.wanted, self.current, self.params["resync_timeout_s"])
+        if not self.wanted:
+            self.arrays.forget()
         elif steps:
-            current = arrays.current(described)
-    return {
-        **step_words.shown(steps, quiet=("wait",)),
-        **({"layers": arrays.layers(wanted, current)} if present else {}),
-    }
+            self.current = self.arrays.current(self.described)
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        layers = {"layers": self.arrays.layers(self.wanted, self.current)} if self.present else {}
+        return {**step_words.shown(steps, quiet=("wait",)), **layers}

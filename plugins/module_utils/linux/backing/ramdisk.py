@@ -10,6 +10,7 @@ import os
 import uuid
 from typing import Any
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
@@ -402,32 +403,40 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
-    current = disks.current()
-    if params["state"] == "absent":
-        after: dict[str, Any] = {"provider": None, "disks": {}}
-        result: dict[str, Any] = {"changed": bool(disks.record.data)}
-        steps = plan(current, after)
-        if check_mode:
-            disks.refuse_used(current["disks"])
-        elif disks.record.data:
-            disks.remove_all()
-    else:
-        for disk in params["disks"]:
-            check_name("ramdisk_disks name", disk["name"])
-        wanted = check_disks(params["disks"])
-        provider, reason = choose(params["provider"], disks.obstacles(), current["provider"])
-        after = {"provider": provider, "disks": wanted}
-        steps = plan(current, after)
-        disks.refuse_too_big(steps)
-        if steps and not check_mode:
-            disks.apply(steps, provider, wanted)
-        result = {
-            "changed": bool(steps),
-            "provider": provider,
-            "provider_reason": reason,
-            "layers": disks.layers(params["disks"], provider),
-        }
-    # Not of the steps: a disk that stays has none, and what shows a change is how the others stand beside it.
-    return {**result, "steps": steps, "diff": {"before": current, "after": after}}
+class Area(converge.Area):
+    """The RAM disks of a testbed, for the module ramdisk."""
+
+    def plan(self) -> list[Step]:
+        params = self.params
+        self.disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
+        self.current = self.disks.current()
+        self.after: dict[str, Any] = {"provider": None, "disks": {}}
+        if self.present:
+            for disk in params["disks"]:
+                check_name("ramdisk_disks name", disk["name"])
+            wanted = check_disks(params["disks"])
+            provider, self.reason = choose(params["provider"], self.disks.obstacles(), self.current["provider"])
+            self.after = {"provider": provider, "disks": wanted}
+        self.known = bool(self.disks.record.data)
+        return plan(self.current, self.after)
+
+    def guard(self, steps: list[Step]) -> None:
+        if self.present:
+            self.disks.refuse_too_big(steps)
+        else:
+            self.disks.refuse_used(self.current["disks"])
+
+    def apply(self, steps: list[Step]) -> None:
+        if self.present and steps:
+            self.disks.apply(steps, self.after["provider"], self.after["disks"])
+        elif not self.present and self.known:
+            self.disks.remove_all()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        result: dict[str, Any] = {"changed": bool(steps) if self.present else self.known}
+        if self.present:
+            provider = self.after["provider"]
+            result["provider"], result["provider_reason"] = provider, self.reason
+            result["layers"] = self.disks.layers(self.params["disks"], provider)
+        # Not of the steps: a disk that stays has none, and what shows a change is how the others stand beside it.
+        return {**result, "steps": steps, "diff": {"before": self.current, "after": self.after}}

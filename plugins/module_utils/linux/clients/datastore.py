@@ -15,6 +15,7 @@ import struct
 import uuid
 from typing import Any
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.iscsi_names import filesystem_uuid
 from ...core.layers import Layer, generation
@@ -766,32 +767,44 @@ def _is_there(entry: dict[str, Any]) -> bool:
     return bool(entry["device"] and (not entry["expected"] or os.path.exists(entry["device"])))
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
-    if params["state"] == "absent":
-        steps = stores.plan_absent(params["discard_contents"])
-        changed = bool(steps or stores.record.data)
-        if changed and not check_mode:
-            ended = stores.remove()
-    else:
-        wanted = resolve(params, check_mode)
-        plans = []
-        for entry in wanted:
-            unborn = check_mode and not _is_there(entry)
-            steps = _plan_of(entry)(UNBORN if unborn else stores.current(entry), entry)
-            if not unborn and any(step["op"] == "make_filesystem" for step in steps):
-                stores.refuse_unsafe(entry, steps)
-            if any(step["op"] == "mount" for step in steps):
-                stores.refuse_mount_point(entry)
-            plans.append((entry, steps))
-        for entry, steps in plans if not check_mode else []:
-            if steps:
-                ended += stores.apply(entry, steps)
+class Area(converge.Area):
+    """The datastores of a testbed on a Linux host, for the module datastore_filesystem."""
+
+    def plan(self) -> list[Step]:
+        self.stores = Datastores(check_testbed_id("datastore_testbed_id", self.params["testbed_id"]))
+        self.ended: list[Any] = []
+        self.plans: list[tuple[dict[str, Any], bool, list[Step]]] = []
+        if not self.present:
+            steps = self.stores.plan_absent(self.params["discard_contents"])
+            self.changed = bool(steps or self.stores.record.data)
+            return steps
+        self.wanted = resolve(self.params, self.check_mode)
+        for entry in self.wanted:
+            unborn = self.check_mode and not _is_there(entry)
+            self.plans.append((entry, unborn, _plan_of(entry)(UNBORN if unborn else self.stores.current(entry), entry)))
+        steps = [step for _entry, _unborn, its_steps in self.plans for step in its_steps]
+        self.changed = bool(steps)
+        return steps
+
+    def guard(self, steps: list[Step]) -> None:
+        for entry, unborn, its_steps in self.plans:
+            if not unborn and any(step["op"] == "make_filesystem" for step in its_steps):
+                self.stores.refuse_unsafe(entry, its_steps)
+            if any(step["op"] == "mount" for step in its_steps):
+                self.stores.refuse_mount_point(entry)
+
+    def apply(self, steps: list[Step]) -> None:
+        if not self.present and self.changed:
+            self.ended = self.stores.remove()
+        for entry, _unborn, its_steps in self.plans:
+            if its_steps:
+                self.ended += self.stores.apply(entry, its_steps)
             if entry["filesystem"] == "nfs":
                 # Also what was mounted before: an attempt that was refused leaves it mounted, and the next one must not take it.
                 nfs_mount.refuse_silent(entry["server"], f"datastore {entry['name']}")
-                stores.refuse_other(entry)
-        steps = [step for _entry, its_steps in plans for step in its_steps]
-        changed, layers = bool(steps), {"layers": layers_of(wanted)}
-    diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
-    return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}
+                self.stores.refuse_other(entry)
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
+        layers = {"layers": layers_of(self.wanted)} if self.present else {}
+        return {"changed": self.changed, "steps": steps, "ended": self.ended, "diff": diff, **layers}

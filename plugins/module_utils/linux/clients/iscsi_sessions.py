@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.iscsi_names import check_chap, check_known_iqn, portal_address, spelled
 from ...core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, paths_of, unwanted
@@ -97,64 +98,90 @@ def ensure_target(iscsi: OpenIscsi, target: dict[str, Any], steps: list[Step], w
     return disks
 
 
-def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dict[str, Any]:
-    iscsi = OpenIscsi(
-        check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
-    )
-    targets = check(params) if params["state"] == "present" else []
-    known = [each["iqn"] for each in iscsi.records()] if targets else []
-    targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
-    paths = [path for target in targets for path in paths_of(target)]
-    extra = unwanted(iscsi.records(), paths)
-    steps: list[Step] = [
-        {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra
-    ]
-    if params["state"] == "absent":
-        changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
-        if check_mode:
-            iscsi.refuse_used(extra)
-        elif changed:
-            iscsi.remove_all()
-        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
-    name = iscsi.iface_name()
-    if name != params["initiator_name"]:
-        # A session keeps the name it logged in with.
-        extra = iscsi.records()
-        steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
-    plans = [
-        plan(
-            iscsi.current(path)
-            if name == params["initiator_name"]
-            else {"record": None, "session": None, "luns": {}, "multipath": False, "busy": [], "in_force": None},
-            path,
-            {key: params[key] for key in TUNING},
+class Area(converge.Area):
+    """The sessions of a testbed on a Linux host, for the module iscsi_session."""
+
+    def plan(self) -> list[Step]:
+        params = self.params
+        self.tuning = {key: params[key] for key in TUNING}
+        self.iscsi = iscsi = OpenIscsi(
+            check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), dict(self.tuning)
         )
-        for path in paths
-    ]
-    disks: dict[tuple[str, int], Any] = {}
-    if not iscsi.daemon_runs():
-        steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
-    iscsi.refuse_used(extra)
-    if not check_mode:
-        iscsi.remove(extra)
+        self.warnings: list[Any] = []
+        targets = check(params) if self.present else []
+        known = [each["iqn"] for each in iscsi.records()] if targets else []
+        self.targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
+        paths = [path for target in self.targets for path in paths_of(target)]
+        self.extra = unwanted(iscsi.records(), paths)
+        self.name = iscsi.iface_name()
+        self.plans: list[tuple[dict[str, Any], list[Step]]] = []
+        self.disks: dict[tuple[str, int], Any] = {}
+        steps: list[Step] = [
+            {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in self.extra
+        ]
+        if not self.present:
+            self.changed = bool(self.extra or iscsi.record.data or self.name is not None)
+            return steps
+        if self.name != params["initiator_name"]:
+            # A session keeps the name it logged in with.
+            self.extra = iscsi.records()
+            steps = [{"op": "set_initiator_name", "target": "", "was": self.name, "will": params["initiator_name"]}]
+        if not iscsi.daemon_runs():
+            steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
+        self.plans = [(path, plan(self.current(path), path, self.tuning)) for path in paths]
+        # The steps before the logins; a disk that is joined from several paths adds to it.
+        self.first = steps
+        return self.all_steps()
+
+    def current(self, path: dict[str, Any]) -> dict[str, Any]:
+        """What there is of a target; nothing when the initiator gets another name."""
+        if self.name == self.params["initiator_name"]:
+            return self.iscsi.current(path)
+        return {"record": None, "session": None, "luns": {}, "multipath": False, "busy": [], "in_force": None}
+
+    def all_steps(self) -> list[Step]:
+        return [*self.first, *(step for _path, its_steps in self.plans for step in its_steps)]
+
+    def guard(self, steps: list[Step]) -> None:
+        self.iscsi.refuse_used(self.extra)
+
+    def apply(self, steps: list[Step]) -> None:
+        if self.present:
+            self.log_in()
+        elif self.changed:
+            self.iscsi.remove_all()
+
+    def log_in(self) -> None:
+        iscsi = self.iscsi
+        iscsi.remove(self.extra)
         try:
-            if any(plans) or steps:
-                iscsi.prepare(params["initiator_name"])
+            if any(its_steps for _path, its_steps in self.plans) or self.first:
+                iscsi.prepare(self.params["initiator_name"])
             seen: dict[tuple[str, Any], list[Any]] = {}
-            for path, its_steps in zip(paths, plans):
-                for lun, disk in ensure_target(iscsi, path, its_steps, warnings).items():
+            for path, its_steps in self.plans:
+                for lun, disk in ensure_target(iscsi, path, its_steps, self.warnings).items():
                     seen.setdefault((path["iqn"], lun), []).append({**disk, "portal": path["portal"]})
-            for target in targets:
-                target["iqn"] = spelled(target["iqn"], [path["iqn"] for path in paths])
+            for target in self.targets:
+                target["iqn"] = spelled(target["iqn"], [path["iqn"] for path, _steps in self.plans])
                 for lun in target["luns"]:
                     key = (target["iqn"], lun["lun"])
-                    disks[key] = iscsi.join(target, lun, seen[key], steps, warnings)
+                    self.disks[key] = iscsi.join(target, lun, seen[key], self.first, self.warnings)
         except Failure:
             if not iscsi.records():
                 # The first login failed: nothing of this testbed is left then.
                 iscsi.remove_all()
             raise
-    elif name == params["initiator_name"]:
-        disks = iscsi.seen(paths)
-    steps += [step for its_steps in plans for step in its_steps]
-    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        if not self.present:
+            return {"changed": self.changed, "steps": steps, "diff": diff_of(steps), "warnings": []}
+        if self.check_mode and self.name == self.params["initiator_name"]:
+            self.disks = self.iscsi.seen([path for path, _steps in self.plans])
+        steps = self.all_steps()
+        return {
+            "changed": bool(steps),
+            "steps": steps,
+            "diff": diff_of(steps),
+            "layers": layers_of(self.targets, self.disks),
+            "warnings": self.warnings,
+        }

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, cast
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
@@ -568,19 +569,28 @@ def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Layer]:
     ]
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    exports = Exports(check_testbed_id("nfs_export_testbed_id", params["testbed_id"]))
-    present = params["state"] == "present"
-    wanted = resolve(params) if present else []
-    server = check_server(params) if wanted else None
-    current = exports.current()
-    steps = plan(current, wanted, server, table(exports.testbed_id, wanted) if wanted else None)
-    if wanted and not (check_mode and not all(os.path.ismount(entry["path"]) for entry in wanted)):
-        exports.refuse_unproven(wanted)
-    exports.refuse_used(steps)
-    if not check_mode:
-        if wanted or steps:
-            exports.apply(steps, wanted, server)
-        if not wanted:
-            exports.forget()
-    return {**shown(steps), **({"layers": layers_of(wanted, server) if server else []} if present else {})}
+class Area(converge.Area):
+    """The NFS exports of a testbed, for the module nfs_export."""
+
+    def plan(self) -> list[Step]:
+        self.exports = Exports(check_testbed_id("nfs_export_testbed_id", self.params["testbed_id"]))
+        self.wanted = resolve(self.params) if self.present else []
+        self.server = check_server(self.params) if self.wanted else None
+        wanted_table = table(self.exports.testbed_id, self.wanted) if self.wanted else None
+        return plan(self.exports.current(), self.wanted, self.server, wanted_table)
+
+    def guard(self, steps: list[Step]) -> None:
+        to_come = self.check_mode and not all(os.path.ismount(entry["path"]) for entry in self.wanted)
+        if self.wanted and not to_come:
+            self.exports.refuse_unproven(self.wanted)
+        self.exports.refuse_used(steps)
+
+    def apply(self, steps: list[Step]) -> None:
+        if self.wanted or steps:
+            self.exports.apply(steps, self.wanted, self.server)
+        if not self.wanted:
+            self.exports.forget()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        layers = layers_of(self.wanted, self.server) if self.server else []
+        return {**shown(steps), **({"layers": layers} if self.present else {})}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ...core.converge import Area
 from ...core.failure import bad_value
 from . import provider_lio, provider_tgt
 
@@ -32,8 +33,8 @@ def options_of(provider: str, given: dict[str, Any]) -> dict[str, Any]:
     return {name: given.get(name, option.get("default")) for name, option in options.items()}
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """What the module iscsi_target does."""
+def area(params: dict[str, Any], check_mode: bool) -> Area:
+    """The targets of the provider that is wanted, for the module iscsi_target."""
     options = options_of(params["provider"], params["options"])
-    result: dict[str, Any] = PROVIDERS[params["provider"]].ensure({**params, **options}, check_mode)
-    return result
+    made: Area = PROVIDERS[params["provider"]].Area({**params, **options}, check_mode)
+    return made

@@ -232,6 +232,18 @@ def lost_luns(current: dict[str, Any], steps: list[Step]) -> list[Any]:
     ]
 
 
+def newly_exported(current: dict[str, Any], targets: list[Any], steps: list[Step]) -> list[tuple[str, Any]]:
+    """[(target, LUN)] that the steps add, but for devices that are exported here already."""
+    added = {step["lun"] for step in steps if step["op"] == "add_lun"}
+    ours = {lun.get("device") for known in current["targets"].values() for lun in known["luns"].values()}
+    return [
+        (target["name"], lun)
+        for target in targets
+        for lun in target["luns"]
+        if lun["name"] in added and lun["device"] not in ours
+    ]
+
+
 def cut_off(current: dict[str, Any], targets: list[Any], changed: set[Any], kept: set[Any]) -> list[Any]:
     """The LUNs of initiators that are logged in with CHAP names or secrets other than those that are wanted, as ``lost_luns`` has them.
 

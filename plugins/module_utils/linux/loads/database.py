@@ -21,6 +21,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.files import read_json, write_json
 from ...core.steps import Step, shown
@@ -554,14 +555,64 @@ def processes_in(folder: str) -> list[int]:
 # ---------------------------------------------------------------- the module
 
 
-def ensure(cluster: Cluster, driver: str | None, params: dict[str, Any], check_mode: bool, load: Any) -> dict[str, Any]:
-    """The result of the module for state present. driver: the one that makes rows of its own; load: (cluster) fills the server, which runs."""
-    check_values(type(cluster), params)
-    programs, user = cluster.find_programs(params["bin_dir"]), user_of(params["user"], cluster.USERS)
-    folder = os.path.join(mount_of(params), FOLDER)
-    current = cluster.current(folder)
+class Area(converge.Area):
+    """The database of a testbed on a host, and its rows."""
+
+    # The one that makes rows of its own, if any.
+    driver: str | None = None
+
+    def cluster_wanted(self) -> Cluster:
+        """Checks what only some kinds of databases and drivers know."""
+        raise NotImplementedError
+
+    def load(self, cluster: Cluster) -> None:
+        """Fills the server, which runs."""
+        raise NotImplementedError
+
+    def plan(self) -> list[Step]:
+        params = self.params
+        self.cluster = cluster = self.cluster_wanted()
+        if not self.present:
+            cluster.find(params)
+            return cluster.plan_absent()
+        check_values(type(cluster), params)
+        programs, user = cluster.find_programs(params["bin_dir"]), user_of(params["user"], cluster.USERS)
+        self.folder = os.path.join(mount_of(params), FOLDER)
+        self.current = cluster.current(self.folder)
+        refuse_elsewhere(cluster, self.folder, self.current["database"], params)
+        self.version = cluster.version(programs)
+        self.wanted = {
+            "warehouses": params["warehouses"],
+            "version": self.version.split(".")[0],
+            "settings": cluster.settings_of(params, cluster.run_dir),
+            "user": user.pw_name,
+            "programs": programs,
+            "driver": self.driver,
+        }
+        return plan(cluster.TITLE, self.current, self.wanted)
+
+    def guard(self, steps: list[Step]) -> None:
+        if self.present and any(step["op"] == "make" for step in steps) and not self.current["made"]:
+            place = os.path.dirname(self.folder)
+            disk = os.statvfs(place)
+            refuse_full(type(self.cluster), disk.f_bavail * disk.f_frsize, self.params, place)
+
+    def apply(self, steps: list[Step]) -> None:
+        if self.present:
+            self.cluster.apply(self.folder, self.wanted, steps, self.load)
+        else:
+            self.cluster.remove()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        if not self.present:
+            return shown(steps)
+        facts = {"version": self.version, "warehouses": self.params["warehouses"], "folder": self.folder}
+        return {**shown(steps), "database": facts}
+
+
+def refuse_elsewhere(cluster: Cluster, folder: str, kind: str | None, params: dict[str, Any]) -> None:
     elsewhere = cluster.folder and cluster.folder != folder
-    if elsewhere or current["database"] != cluster.NAME:
+    if elsewhere or kind != cluster.NAME:
         raise Failure(
             "database_elsewhere",
             f"Testbed {params['testbed_id']} has its database in {cluster.folder or folder} already, not "
@@ -569,27 +620,3 @@ def ensure(cluster: Cluster, driver: str | None, params: dict[str, Any], check_m
             "Run the role with database_load_state absent first; a host has one database of a testbed.",
             path=cluster.folder or folder,
         )
-    version = cluster.version(programs)
-    wanted = {
-        "warehouses": params["warehouses"],
-        "version": version.split(".")[0],
-        "settings": cluster.settings_of(params, cluster.run_dir),
-        "user": user.pw_name,
-        "programs": programs,
-        "driver": driver,
-    }
-    steps = plan(cluster.TITLE, current, wanted)
-    if any(step["op"] == "make" for step in steps) and not current["made"]:
-        disk = os.statvfs(os.path.dirname(folder))
-        refuse_full(type(cluster), disk.f_bavail * disk.f_frsize, params, os.path.dirname(folder))
-    if not check_mode:
-        cluster.apply(folder, wanted, steps, load)
-    return {**shown(steps), "database": {"version": version, "warehouses": params["warehouses"], "folder": folder}}
-
-
-def ensure_absent(cluster: Cluster, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    cluster.find(params)
-    steps = cluster.plan_absent()
-    if not check_mode:
-        cluster.remove()
-    return shown(steps)

@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
@@ -105,8 +106,8 @@ def kernel(monkeypatch, tmp_path):
 
 
 def call(disks=BOTH, state="present", check_mode=False, **more) -> dict:
-    return ramdisk.ensure(
-        {"testbed_id": "unit", "state": state, "provider": "auto", "disks": disks, **more}, check_mode
+    return converge(
+        ramdisk.Area, {"testbed_id": "unit", "state": state, "provider": "auto", "disks": disks, **more}, check_mode
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
@@ -130,7 +131,7 @@ def nfs(**more) -> dict:
 def call(*entries, state="present", check_mode=False, **more) -> dict:
     layers = {"initiator-ds1": LAYER, "target-ds1": EXPORT}
     given = {"testbed_id": "unit", "state": state, "layers": layers, "discard_contents": False, **more}
-    return datastore.ensure({**given, "datastores": list(entries)}, check_mode)
+    return converge(datastore.Area, {**given, "datastores": list(entries)}, check_mode)
 
 
 def ops(result: dict) -> list:

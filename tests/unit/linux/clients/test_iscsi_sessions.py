@@ -9,6 +9,7 @@ The host keeps its records and sessions in memory; plans are open_iscsi's own. R
 from __future__ import annotations
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import portal_text
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import iscsi_sessions, open_iscsi
@@ -161,7 +162,10 @@ def call(state: str = "present", check_mode: bool = False, warnings: list | None
         "targets": [target()],
         **more,
     }
-    return iscsi_sessions.ensure(given, check_mode, warnings if warnings is not None else [])
+    result = converge(iscsi_sessions.Area, given, check_mode)
+    if warnings is not None:
+        warnings += result["warnings"]
+    return result
 
 
 def ops(result: dict) -> list:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
 from ansible_collections.storlab.testbed.plugins.module_utils.core.layers import parts
@@ -201,10 +202,10 @@ def test_a_check_of_a_first_build_knows_no_export_yet():
     share |= {"nfs_version": "4.2", "mount_point": "/mnt/share"}
     asked = {"testbed_id": "tb", "state": "present", "layers": {}, "discard_contents": False}
     asked["datastores"] = [entry(**share)]
-    made = datastore.ensure(asked, check_mode=True)
+    made = converge(datastore.Area, asked, check_mode=True)
     assert [step["op"] for step in made["steps"]] == ["mount"] and made["layers"][0]["parent"] == "target-share"
     with pytest.raises(Failure) as caught:
-        datastore.ensure(asked, check_mode=False)
+        converge(datastore.Area, asked, check_mode=False)
     assert caught.value.code == "layer_missing"
 
 
@@ -214,16 +215,16 @@ def test_a_check_of_a_first_build_knows_no_device_yet(path):
     layer = {"name": "backing-ds1", "kind": "backing", "path": path, "purpose": "data", "identity": {}, "parent": None}
     asked = {"testbed_id": "tb", "state": "present", "layers": {"backing-ds1": layer}, "discard_contents": False}
     asked["datastores"] = [entry(name="ds1", layer="backing-ds1", mount_point="/srv/storlab/ds1")]
-    made = datastore.ensure(asked, check_mode=True)
+    made = converge(datastore.Area, asked, check_mode=True)
     assert [step["op"] for step in made["steps"]][:2] == ["make_filesystem", "mount"]
     if path:
         with pytest.raises(Failure) as caught:
-            datastore.ensure(asked, check_mode=False)
+            converge(datastore.Area, asked, check_mode=False)
         assert caught.value.code == "device_missing"
         # What the user named has to be there in a check as well.
         asked["datastores"] = [entry(name="ds1", layer=None, device=path, mount_point="/srv/storlab/ds1")]
         with pytest.raises(Failure) as caught:
-            datastore.ensure(asked, check_mode=True)
+            converge(datastore.Area, asked, check_mode=True)
         assert caught.value.code == "device_missing"
 
 

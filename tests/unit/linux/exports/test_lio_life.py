@@ -14,6 +14,7 @@ import os
 import shutil
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
@@ -150,7 +151,7 @@ def target(**more) -> dict:
 def call(*targets, state="present", check_mode=False, **more) -> dict:
     given = {"testbed_id": "unit", "state": state, "layers": LAYERS, "uses": {}, "targets": list(targets)}
     given.update(allow_no_chap=False, allow_any_address=False)
-    return provider_lio.ensure({**given, **more}, check_mode)
+    return converge(provider_lio.Area, {**given, **more}, check_mode)
 
 
 def refusal(*targets, **more) -> Failure:

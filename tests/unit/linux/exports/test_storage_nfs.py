@@ -9,6 +9,7 @@ import copy
 import uuid
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import nfs_mount
@@ -286,7 +287,7 @@ def params(testbed_id="lab", state="present", **change) -> dict:
 def test_what_was_made_goes_exactly(host, tmp_path):
     said, ended, _started = host
     (tmp_path / "etab").write_text("".join(ETAB.splitlines(keepends=True)[1:]), encoding="utf-8")
-    made = nfs_export.ensure(params(), check_mode=False)
+    made = converge(nfs_export.Area, params(), check_mode=False)
     assert made["changed"] and [layer["name"] for layer in made["layers"]] == ["target-share"]
     assert made["layers"][0]["path"] is None and made["layers"][0]["parent"] == "datastore-ds1"
     assert [argv[0] for argv in said] == ["rpc.mountd", "rpc.nfsd", "exportfs"]
@@ -295,9 +296,9 @@ def test_what_was_made_goes_exactly(host, tmp_path):
     # The kernel's side, which is not here.
     (tmp_path / "etab").write_text(ETAB, encoding="utf-8")
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
-    assert not nfs_export.ensure(params(), check_mode=False)["changed"]
+    assert not converge(nfs_export.Area, params(), check_mode=False)["changed"]
     del said[:]
-    assert nfs_export.ensure(params(state="absent"), check_mode=False)["changed"]
+    assert converge(nfs_export.Area, params(state="absent"), check_mode=False)["changed"]
     assert said == [["exportfs", "-u", f"10.0.5.21:{PATH}"], ["exportfs", "-f"], ["rpc.nfsd", "0"]]
     assert ended == [4010]
     assert not (tmp_path / "exports.d").exists() and not (tmp_path / "run").exists()
@@ -307,34 +308,34 @@ def test_what_was_made_goes_exactly(host, tmp_path):
 def test_a_server_that_runs_no_more_needs_no_stop(host, tmp_path, ports, stopped):
     """A record that came back after the teardown that had stopped the server: `rpc.nfsd 0` fails where there is none."""
     said, ended, _started = host
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     assert (tmp_path / "nfsd" / "threads").read_text(encoding="utf-8") == "0\n"
     if ports:
         (tmp_path / "nfsd" / "portlist").write_text(ports, encoding="utf-8")
     del said[:]
-    assert nfs_export.ensure(params(state="absent"), check_mode=False)["changed"]
+    assert converge(nfs_export.Area, params(state="absent"), check_mode=False)["changed"]
     assert said == stopped and ended == [4010] and not (tmp_path / "run").exists()
 
 
 def test_check_mode_changes_nothing(host, tmp_path):
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    made = nfs_export.ensure(params(), check_mode=True)
+    made = converge(nfs_export.Area, params(), check_mode=True)
     assert made["changed"] and made["layers"] and not host[0]
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
 
 
 def test_the_last_testbed_stops_the_server(host, tmp_path):
     said, ended, _started = host
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
     (tmp_path / "nfsd" / "versions").write_text("-2 -3 +4 +4.1 +4.2\n", encoding="utf-8")
     other = copy.deepcopy(LAYER)
     other["identity"] = {"mount_point": "/srv/storlab/other", "uuid": str(uuid.UUID(int=77))}
-    nfs_export.ensure(params("second", layers={"datastore-ds1": other}), check_mode=False)
+    converge(nfs_export.Area, params("second", layers={"datastore-ds1": other}), check_mode=False)
     del said[:]
-    nfs_export.ensure(params(state="absent"), check_mode=False)
+    converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert ["rpc.nfsd", "0"] not in said and not ended
-    nfs_export.ensure(params("second", state="absent"), check_mode=False)
+    converge(nfs_export.Area, params("second", state="absent"), check_mode=False)
     assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010]
 
 
@@ -343,57 +344,57 @@ ANNOUNCED = "/home\t192.168.7.0/24(ro,sync)\n"
 
 def test_a_server_that_somebody_else_exports_by_is_left_to_them(host, tmp_path):
     said, ended, _started = host
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
     (tmp_path / "nfsd" / "versions").write_text("-2 -3 +4 +4.1 +4.2\n", encoding="utf-8")
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
     del said[:]
-    planned = nfs_export.ensure(params(state="absent"), check_mode=True)
+    planned = converge(nfs_export.Area, params(state="absent"), check_mode=True)
     assert not said and not ended
-    removed = nfs_export.ensure(params(state="absent"), check_mode=False)
+    removed = converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert planned["steps"] == removed["steps"]
     left = next(step for step in removed["steps"] if step["target"] == "NFS server")
     assert (left["op"], left["will"]) == ("leave_server", "kept for /home to 192.168.7.0/24")
     # Ours is withdrawn, and nothing that the others need is ended, unmounted or unloaded.
     assert any(argv[:2] == ["exportfs", "-u"] for argv in said) and not ended
     assert not [argv for argv in said if argv[0] in ("rpc.nfsd", "umount", "modprobe", "rmmod")]
-    assert not nfs_export.ensure(params(state="absent"), check_mode=False)["changed"]
+    assert not converge(nfs_export.Area, params(state="absent"), check_mode=False)["changed"]
 
 
 def test_a_server_that_somebody_else_exports_by_is_not_restarted(host, tmp_path):
     change = {"versions": ["3", "4.2"]}
     said, ended, _started = host
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
     (tmp_path / "nfsd" / "versions").write_text("-2 -3 +4 +4.1 +4.2\n", encoding="utf-8")
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
     del said[:]
     for check_mode in (True, False):
         with refused(tmp_path, said, ended, match=r"/home to 192\.168\.7\.0/24") as caught:
-            nfs_export.ensure(params(**change), check_mode=check_mode)
+            converge(nfs_export.Area, params(**change), check_mode=check_mode)
         assert caught.value.code == "nfs_server_shared"
     assert not said and not ended
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n", encoding="utf-8")
-    nfs_export.ensure(params(state="absent"), check_mode=False)
+    converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010]
 
 
 def test_what_was_announced_before_the_server_was_started_does_not_hold_it(host, tmp_path):
     said, ended, _started = host
     (tmp_path / "etab").write_text(ANNOUNCED, encoding="utf-8")
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
-    nfs_export.ensure(params(state="absent"), check_mode=False)
+    converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010] and not (tmp_path / "run").exists()
 
 
 def test_a_daemon_that_ran_already_is_left_alone(host):
     said, ended, started = host
     started["rpc.mountd"] = [17]
-    nfs_export.ensure(params(versions=["3", "4.2"]), check_mode=False)
+    converge(nfs_export.Area, params(versions=["3", "4.2"]), check_mode=False)
     assert [argv[0] for argv in said] == ["rpcbind", "rpc.nfsd", "exportfs"]
-    nfs_export.ensure(params(state="absent"), check_mode=False)
+    converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert ended == [4007]
 
 
@@ -419,29 +420,29 @@ def test_a_daemon_that_a_killed_run_had_started_is_ours(host, tmp_path, monkeypa
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(nfs_export, "pids_of", killed)
-        nfs_export.ensure(params(), check_mode=False)
+        converge(nfs_export.Area, params(), check_mode=False)
     assert [argv[0] for argv in said] == ["rpc.mountd"]
     started["rpc.mountd"] = list(found)
     monkeypatch.setattr(nfs_export, "read_cmdline", lambda pid: found[pid][0] if pid in found else [])
     monkeypatch.setattr(nfs_export, "start_ticks", lambda pid: str(found[pid][1]) if pid in found else "9000")
     if next_run == "present":
-        nfs_export.ensure(params(), check_mode=False)
+        converge(nfs_export.Area, params(), check_mode=False)
         # Where none runs it is started again.
         assert [argv[0] for argv in said].count("rpc.mountd") == (1 if found else 2)
         assert "starting" not in (tmp_path / "run" / "lab" / "nfs_export.json").read_text(encoding="utf-8")
         ours = ours or ([] if found else [4010])
-    nfs_export.ensure(params(state="absent"), check_mode=False)
+    converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert ended == ours and not (tmp_path / "run").exists()
 
 
 def test_what_a_client_has_open_is_not_withdrawn(host, tmp_path, monkeypatch):
-    nfs_export.ensure(params(), check_mode=False)
+    converge(nfs_export.Area, params(), check_mode=False)
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n", encoding="utf-8")
     monkeypatch.setattr(nfs_export.mounts, "read", lambda: [{"mount_point": PATH, "numbers": "1:31"}])
     monkeypatch.setattr(nfs_export, "open_on", lambda client: {"1:31"} if client == "10.0.5.21" else set())
     monkeypatch.setattr(nfs_export.Exports.refuse_used, "__defaults__", (0,))
     with refused(tmp_path, host[0]) as caught:
-        nfs_export.ensure(params(state="absent"), check_mode=False)
+        converge(nfs_export.Area, params(state="absent"), check_mode=False)
     assert caught.value.code == "export_in_use"
 
 

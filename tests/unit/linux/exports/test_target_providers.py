@@ -6,6 +6,7 @@ from __future__ import annotations
 import places
 import pytest
 import yaml
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import Area
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import target_providers
 
@@ -26,7 +27,7 @@ def test_a_provider_is_one_file_one_line_and_one_word():
 def test_a_provider_has_what_the_others_have_in_less_than_a_hundred_lines(name):
     assert len((FOLDER / f"provider_{name}.py").read_text().splitlines()) < 100
     provider = target_providers.PROVIDERS[name]
-    assert callable(provider.ensure) and all(len(packages) == 2 for packages in provider.COMMANDS.values())
+    assert issubclass(provider.Area, Area) and all(len(packages) == 2 for packages in provider.COMMANDS.values())
     assert isinstance(provider.KERNEL_MODULES, tuple)
     # The role hands on what carries the provider's name; each of these options is one of the provider's.
     options = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
@@ -47,9 +48,9 @@ def test_the_provider_that_is_named_does_the_work(monkeypatch):
     for name, provider in target_providers.PROVIDERS.items():
         monkeypatch.setattr(
             provider,
-            "ensure",
+            "Area",
             lambda params, check_mode, name=name: seen.append((name, params, check_mode)) or {"n": name},
         )
     given = {"provider": "tgt", "options": {"control_port": 3261}, "testbed_id": "tb"}
-    assert target_providers.ensure(given, True) == {"n": "tgt"}
+    assert target_providers.area(given, True) == {"n": "tgt"}
     assert seen == [("tgt", {**given, "control_port": 3261, "page_cache": False}, True)]

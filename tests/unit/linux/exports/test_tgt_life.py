@@ -12,6 +12,7 @@ import contextlib
 import json
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
@@ -195,7 +196,7 @@ def target(**more) -> dict:
 def call(*targets, state="present", check_mode=False, **more) -> dict:
     given = {"testbed_id": "unit", "state": state, "layers": LAYERS, "uses": {}, "targets": list(targets)}
     given.update(allow_no_chap=False, allow_any_address=False, control_port=3260, page_cache=False)
-    return provider_tgt.ensure({**given, **more}, check_mode)
+    return converge(provider_tgt.Area, {**given, **more}, check_mode)
 
 
 def refusal(*targets, **more) -> Failure:
