@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.steps import shown
+from ..module_utils.linux.exports import iscsi_target
 from ..plugin_utils.windows import target
 from ..plugin_utils.windows.action import WindowsAction
 from ..plugin_utils.windows.host import serving
@@ -35,6 +36,9 @@ class ActionModule(WindowsAction):
             params["allow_any_address"],
             expect_disks=not self._task.check_mode,
         )
+        cut = target.cut_off(state, targets, self.memory.data)
+        wanted = [{**mine, "name": mine["iqn"]} for mine in targets]
+        iscsi_target.refuse_withdrawn(iscsi_target.withdrawn([], wanted, params["layers"], cut), params["uses"])
         self.remember(target.remember(self.memory.data, state, targets, steps))
         self.apply(steps, target.note_secret)
         return {**shown(steps), "layers": target.layers_of(targets, params["layers"])}

@@ -126,6 +126,13 @@ options:
           mutual_chap_password:
             description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
             type: str
+  uses:
+    description:
+      - Users of LUNs as the hosts of the initiators report them, each by the C(key) of the failure C(target_in_use). CHAP names and secrets change under a
+        session only where its initiator reports no user of the LUN.
+    type: dict
+    default: {}
+    version_added: 0.4.0
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller

@@ -51,6 +51,7 @@ SPEC = {
     "layers": {"type": "dict", "default": {}},
     "allow_no_chap": {"type": "bool", "default": False},
     "allow_any_address": {"type": "bool", "default": False},
+    "uses": {"type": "dict", "default": {}},
     "targets": {
         "type": "list",
         "elements": "dict",
@@ -497,6 +498,33 @@ def _target(
     return steps
 
 
+def cut_off(state: dict[str, Any], targets: list[Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+    """[{target, initiator, address, lun}] that initiators lose when their connection breaks: the names or secrets they logged in with are replaced.
+
+    They logged in with those that the record notes. Another setting that somebody gave the target is repaired, and no initiator is cut off.
+    """
+    present, result = {target["name"].lower(): target for target in state["targets"]}, []
+    for target in targets:
+        now = present.get(target["name"].lower())
+        if now and now["sessions"] and _replaced(target, memory):
+            result += [
+                {"target": target["iqn"], "initiator": initiator, "address": None, "lun": lun["lun"]}
+                for initiator in now["sessions"]
+                for lun in sorted(now["luns"], key=lambda lun: lun["lun"])
+            ]
+    return result
+
+
+def _replaced(target: dict[str, Any], memory: dict[str, Any]) -> bool:
+    """Whether the initiators of this target logged in with other names or secrets than it gets now."""
+    auth, noted = target["auth"], memory.get("secrets", {}).get(target["name"], {})
+    return any(
+        noted.get(user, auth[user]) != auth[user]
+        or bool(noted.get(password) and not (auth[password] and same_secret(auth[password], noted[password])))
+        for user, password in (("chap_user", "chap_password"), ("mutual_chap_user", "mutual_chap_password"))
+    )
+
+
 def _bare(initiator: str) -> str:
     """An initiator's value in one notation, without its type: whether and how the cmdlet shows the type was not seen on a real host."""
     value = re.sub(r"^(iqn|dnsname|ipaddress|ipv6address|macaddress):(?=.)", "", initiator, flags=re.I).lower()
@@ -670,8 +698,10 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
 def note_secret(memory: dict[str, Any], done: dict[str, Any]) -> None:
     """Secrets cannot be read back, so a salted digest tells the next run whether one has changed."""
     if done["secret"]:
-        key = "chap_password" if done["op"] == "chap" else "mutual_chap_password"
-        memory.setdefault("secrets", {}).setdefault(done["target"], {})[key] = keep_secret(done["secret"][1])
+        side = "chap" if done["op"] == "chap" else "mutual_chap"
+        user, password = done["secret"]
+        noted = memory.setdefault("secrets", {}).setdefault(done["target"], {})
+        noted |= {f"{side}_user": user, f"{side}_password": keep_secret(password)}
 
 
 def layers_of(targets: list[Any], published: dict[str, Layer]) -> list[Layer]:

@@ -256,13 +256,48 @@ def test_build_that_broke_anywhere_is_finished_by_the_next_and_can_be_taken_down
     assert bench.states() == before
 
 
+@pytest.mark.parametrize(
+    ("change", "op"),
+    [
+        ({"chap_password": OTHER}, "chap"),
+        ({"chap_user": "user-new"}, "chap"),
+        ({"mutual_chap_password": OTHER}, "reverse_chap"),
+        ({"mutual_chap_user": "user-new"}, "reverse_chap"),
+    ],
+    ids=str,
+)
+def test_the_initiators_are_asked_before_a_target_gets_other_secrets(built, change, op):
+    """Their sessions go on with the former ones, and end for good when the connection breaks."""
+
+    def build(**more) -> dict:
+        return built.run("server", win_iscsi_target, targets=built.targets, layers=built.layers, **more)
+
+    before = copy.deepcopy(built.hosts())
+    built.targets[0]["initiators"][0].update(change)
+    for check in (True, False):
+        refused = build(check=check)
+        assert code(refused) == "target_in_use" and built.hosts() == before
+        assert "The CHAP names and secrets for LUN 2 of" in refused["msg"] and CLIENT in refused["msg"]
+    luns = refused["failure"]["details"]["withdrawn"]
+    assert [(lun["lun"], lun["initiator"], lun["credentials"]) for lun in luns] == [
+        (number, CLIENT, True) for number in (2, 4, 6)
+    ]
+    keys = [lun["key"] for lun in luns]
+    assert (
+        code(build(uses={**{key: [] for key in keys}, keys[1]: ["mounted on /srv"]})) == "target_in_use"
+        and built.hosts() == before
+    )
+    assert [step["op"] for step in build(uses={key: [] for key in keys})["steps"]] == [op]
+    # It is noted: the same again changes nothing and needs no answer.
+    assert build()["steps"] == []
+
+
 def test_changed_secret_is_set_and_nothing_else(built):
     built.targets[0]["initiators"][0]["chap_password"] = OTHER
-    built.sessions[0]["chap_password"] = OTHER
+    with built.world.open():
+        built.host()["targets"][NAME]["sessions"] = []
     results = list(built.build())
     assert [[step["op"] for step in result["steps"]] for result in results[:3]] == [[], [], ["chap"]]
-    # The volume is mounted, so the session is not torn from under it.
-    assert code(results[3]) == "device_in_use"
 
 
 def test_wrong_secret_fails_at_the_login(bench):
