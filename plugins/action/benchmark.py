@@ -48,7 +48,7 @@ ARGUMENTS = {
     "order": {"type": "str", "choices": list(plan.ORDERS), "default": "interleaved"},
     "seed": {"type": "int"},
     "variant": {"type": "str"},
-    "engine": {"type": "str", "choices": list(ENGINES), "default": "fio"},
+    "engine": {"type": "str", "default": "fio"},
     "windows": {"type": "dict", "default": {}, "options": windows_engines.SPEC},
     "prepare": {"type": "dict", "default": {}, "options": preparation.OPTIONS},
     "steady_state": {"type": "dict", "options": steady_state.OPTIONS},

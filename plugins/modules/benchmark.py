@@ -285,10 +285,9 @@ options:
   engine:
     description:
       - What issues the I/O. What an engine cannot express is refused before anything runs.
-      - V(fio) runs everywhere, V(diskspd) and V(iometer) on Windows hosts only. The ceiling is fio's alone.
+      - C(docs/engines.md) lists the engines, and on which hosts each runs. The ceiling is fio's alone.
       - Points that follow each other on one layer share a run of IOMeter, as far as one of its configurations can hold them in the order of the plan.
     type: str
-    choices: [fio, diskspd, iometer]
     default: fio
   windows:
     description: How the engine is run on a Windows host. Others do not look at it.

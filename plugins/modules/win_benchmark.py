@@ -24,9 +24,8 @@ options:
     choices: [present, absent]
     default: present
   engine:
-    description: What issues the I/O.
+    description: What issues the I/O, one of the engines of C(docs/engines.md) that run on Windows hosts.
     type: str
-    choices: [fio, diskspd, iometer]
     default: fio
   program:
     description: The program, in full when it is not on the host's search path. By default C(fio.exe), C(diskspd.exe) or C(IOmeter.exe).

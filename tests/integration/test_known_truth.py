@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 import run_plan
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
@@ -119,9 +120,9 @@ def measured(tmp_path_factory):
         plan_of("blocks", folder, blocks),
     ]
     with pytest.MonkeyPatch.context() as patch, scripted(folder, SIZE, delay_s) as device:
-        made = runner.fio.job_file
+        made = fio.job_file
         patch.setattr(
-            runner.fio,
+            fio,
             "job_file",
             lambda point, log_ms=None: reached(made(point, log_ms), device.uri(point["point_id"])),
         )

@@ -23,7 +23,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemo
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import execution, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attach_again, attached, backing_file, bytes_of
 from loop_device import layer as layer_of
@@ -254,7 +254,7 @@ def test_engine_that_does_not_end_is_ended_at_the_deadline(base, tmp_path, monke
     )
     (tools / "fio").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    monkeypatch.setattr(runner, "POLITE_S", 0.2)
+    monkeypatch.setattr(execution, "POLITE_S", 0.2)
     plan = make_plan(CEILING, workloads=({"runtime_s": 1},), grace_s=-0.5)
     started = runner.start(plan, base)
     finished(base)
@@ -530,7 +530,7 @@ def test_a_run_goes_on_where_the_beat_cannot_be_played(base, loop, tmp_path, mon
         encoding="utf-8",
     )
     program.chmod(0o755)
-    monkeypatch.setattr(runner, "find_engine", lambda: str(program))
+    monkeypatch.setattr(runner, "find_engine", lambda _name: str(program))
     plan = make_plan(loop, beat=True)
     runner.start(plan, base)
     state = finished(base)

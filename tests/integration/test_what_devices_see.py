@@ -87,7 +87,7 @@ def test_reads_and_writes_go_on_each_from_where_their_own_ended(tmp_path):
     run = seen(tmp_path, io_bytes="8m", **workload)
     assert share(jumps(run.requests(READ))) == share(jumps(run.requests(WRITE))) == 0
     assert share(jumps(run.requests())) == pytest.approx(0.5, abs=0.04)
-    assert "directions_apart" in meanings("fio", normalise(workload))
+    assert "directions_apart" in meanings(normalise(workload), workers_apart=True)
 
 
 def test_alignment_and_range(tmp_path):
@@ -171,7 +171,7 @@ def test_a_pause_with_several_under_way_waits_for_all_of_them(tmp_path):
     # The whole pause lies after the last answer. Counted are I/Os that have ended, so up to three more belong to a burst.
     found = bursts(run.requests())
     assert max(found) <= 6 + 3 and len(found) >= 90 // 9 - 1
-    assert "think_time_in_flight" in meanings("fio", normalise(workload))
+    assert "think_time_in_flight" in meanings(normalise(workload), workers_apart=True)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
+from ..workload.point import Point
 from ..workload.workload import Workload, directions, extent, normalise, unsupported
+from .engine import GRACE_S, ByTime, Place, Start, start
 
 EXPRESSIBLE = (
     "block_size_bytes",
@@ -533,3 +535,45 @@ def _series(span: Any) -> Any:
         "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"],
         "rows": rows,
     }
+
+
+# ---------------------------------------------------------------- the engine
+
+
+class Diskspd(ByTime):
+    name, job_file, raw_file, begins = "diskspd", "diskspd.txt", "diskspd.xml", "<Results>"
+    programs = ("diskspd.exe",)
+    seeded = True
+
+    def check(self, point: Point) -> None:
+        extent(point["workload"], point["size_bytes"])
+        check(point["workload"], point["path"], point["size_bytes"])
+
+    def command(self, points: list[Point], place: Place) -> Start:
+        (point,) = points
+        workload = point["workload"]
+        words = argv(workload, point["path"], point["seed"], point["size_bytes"])
+        job = {self.job_file: " ".join(words) + "\n"}
+        limit_s = workload["ramp_s"] + workload["runtime_s"] + GRACE_S
+        return start(words[1:], job, limit_s, output=self.raw_file)
+
+    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+        """Its measurement; where it could not begin, its exit code and its words say more than its XML.
+
+        That does not say either that it was told to write random data, as argv always does, so its reader suspects what it was not told.
+        """
+        return [
+            {**result, "flags": [flag for flag in result["flags"] if flag != "repeating_data"]}
+            for result in results(text)
+            if "runtime_s" in result
+        ]
+
+    def series(self, text: str) -> list[Any]:
+        return series(text)
+
+    def filled(self, text: str, point: Point) -> tuple[int, float | None]:
+        (result,) = results(text)
+        return self.written(result, point)
+
+    def installed(self, folder: str, kind: str) -> str:
+        return f"{folder}\\amd64\\diskspd.exe" if kind == "zip" else super().installed(folder, kind)

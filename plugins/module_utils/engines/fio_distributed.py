@@ -9,7 +9,6 @@ where the coordinating host reaches it. fio's manual, "CLIENT / SERVER", has the
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from typing import Any
@@ -157,15 +156,13 @@ def joined(servers: list[Any], texts: list[Any]) -> str:
     return "\n".join(f"; {server['host']}, layer {server['layer']}\n{text}" for server, text in zip(servers, texts))
 
 
-def arguments(folder: str, servers: list[Any], texts: list[Any]) -> list[Any]:
-    """Write each server's job file into the folder; the client's arguments, a server followed by its job file each."""
-    argv = []
-    for number, (server, text) in enumerate(zip(servers, texts), start=1):
-        name = f"job.{number}.fio"
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as handle:
-            handle.write(text)
+def arguments(servers: list[Any], texts: list[str]) -> tuple[list[str], dict[str, str]]:
+    """(the client's arguments, a server followed by its job file each; {name: text} of those files)."""
+    files = {f"job.{number}.fio": text for number, text in enumerate(texts, start=1)}
+    argv: list[str] = []
+    for server, name in zip(servers, files):
         argv += [f"--client={_where(server['address'], server['port'])}", name]
-    return argv
+    return argv, files
 
 
 # ---------------------------------------------------------------- results

@@ -435,7 +435,7 @@ def _entry(
     notes: Iterable[str] = (),
 ) -> dict[str, Any]:
     translated = workload(name, file["specs"][name], common)
-    notes = [*notes, *(_sentence(DIFFERENCES[flag]) for flag in meanings("iometer", translated))]
+    notes = [*notes, *(_sentence(DIFFERENCES[flag]) for flag in meanings(translated, workers_apart=False))]
     if pattern not in (None, RANDOM_DATA) and translated["read_percent"] < 100:
         pattern_words = PATTERNS[pattern] if pattern < len(PATTERNS) else f"data pattern {pattern}"
         notes.append(f"IOMeter writes {pattern_words}; this workload writes random data.")

@@ -16,13 +16,24 @@ import csv
 import datetime
 import math
 import re
+import zlib
 from typing import Any
 
 from ..core.failure import Failure
 from ..result import histogram
 from ..result import result as schema
-from ..workload.workload import Workload
+from ..workload.point import Point
+from ..workload.workload import SECTOR_BYTES, Workload, extent
 from . import icf
+from .engine import GRACE_S, ByTime, Place, Start, start
+
+# IOMeter waits so long for its Dynamo, and at least a few seconds pass between two of its tests.
+LOGIN_S = 60
+BETWEEN_TESTS_S = 10
+# IOMeter and its Dynamo meet at a port of their own, which tells that Dynamo from every other. Below those that Windows itself gives out.
+FIRST_PORT, PORTS = 20000, 10000
+# A run of IOMeter that breaks off loses the test that it was in, and its files are kept for every point.
+MOST_TESTS = 64
 
 # Name of each counter, and the bounds of what it holds in nanoseconds. IOMeter prints round names but compares with fractions of its timer:
 # 1/67 s, 1/33 s and 4 s where the names say 15 ms, 30 ms and 4.7 s. A bound must hold either way, so the wider one is taken.
@@ -472,3 +483,102 @@ def _seconds(row: _Row) -> float:
         return datetime.datetime(year, month, day, hour, minute, second).timestamp() + thousandths / 1000
     except ValueError as error:
         raise _unreadable(row.number, f"TimeStamp is {row.text('TimeStamp')[:40]!r}") from error
+
+
+# ---------------------------------------------------------------- the engine
+
+
+class Iometer(ByTime):
+    """As many points a run as one configuration can hold, as long as the order of the plan is kept."""
+
+    name, job_file, raw_file, begins, comment = "iometer", "iometer.icf", "iometer.csv", "'", "'"
+    programs, session = ("IOmeter.exe",), "interactive"
+    silence = (
+        " It wrote nothing: it may have waited for a dialog, such as its licence. See that benchmark_windows.iometer_version is the version "
+        "that it shows."
+    )
+    shares_runs, zeroes = True, False
+
+    def check(self, point: Point) -> None:
+        extent(point["workload"], point["size_bytes"])
+        icf.target_of(point["path"])
+        icf.check([point["workload"]])
+
+    def check_disk(self, path: str, disk: dict[str, Any]) -> None:
+        if disk["sector_bytes"] != SECTOR_BYTES:
+            raise Failure(
+                "workload_unsupported",
+                f"IOMeter counts sectors, and those of {path} have {disk['sector_bytes']} bytes, not {SECTOR_BYTES}.",
+                "Use another engine for this disk.",
+                engine="iometer",
+                path=path,
+                sector_bytes=disk["sector_bytes"],
+            )
+
+    def batches(self, points: list[Point]) -> list[list[Point]]:
+        batches, left = [], list(points)
+        while left:
+            same = next((index for index, point in enumerate(left) if point["layer"] != left[0]["layer"]), len(left))
+            count = next(
+                count
+                for count in range(min(same, MOST_TESTS), 0, -1)
+                if self._share_file([point["workload"] for point in left[:count]])
+            )
+            batches.append(left[:count])
+            left = left[count:]
+        return batches
+
+    @staticmethod
+    def _share_file(workloads: list[Workload]) -> bool:
+        """Whether one configuration runs these in this order."""
+        return icf.group(workloads) == [workloads]
+
+    @staticmethod
+    def _workloads(points: list[Point]) -> list[Any]:
+        """With their range said, on a file: IOMeter would make it larger until the volume is full."""
+        if points[0]["path"].startswith("\\\\"):
+            return [point["workload"] for point in points]
+        spans = [extent(point["workload"], point["size_bytes"]) for point in points]
+        return [
+            {**point["workload"], "range": {"offset_bytes": offset, "size_bytes": size}}
+            for point, (offset, size) in zip(points, spans)
+        ]
+
+    def command(self, points: list[Point], place: Place) -> Start:
+        path, folder = points[0]["path"], place.folder
+        on_file = not path.startswith("\\\\")
+        port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
+        workloads = self._workloads(points)
+        job = {self.job_file: icf.write(workloads, [icf.target_of(path)]).replace("\n", "\r\n")}
+        limit_s = LOGIN_S + GRACE_S
+        limit_s += sum(workload["ramp_s"] + workload["runtime_s"] + BETWEEN_TESTS_S for workload in workloads)
+        files = ["/c", f"{folder}\\{self.job_file}", "/r", f"{folder}\\{self.raw_file}"]
+        return start(
+            [*files, "/t", str(LOGIN_S), "/p", str(port)],
+            job,
+            limit_s,
+            files=job,
+            # It starts Dynamo as "dynamo -p <port>", through a shell that ends at once, and no other run has this port.
+            leaves="Dynamo.exe",
+            mark=f"-p {port}",
+            licence_version=place.version,
+            # On a volume IOMeter knows one file only, of this name.
+            link=f"{path[:2]}\\iobw.tst" if on_file else "",
+            link_target=path if on_file else "",
+        )
+
+    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+        return results(text)
+
+    def tests(self, text: str, points: list[Point]) -> tuple[dict[str, int | None], list[Any]]:
+        tests = list(enumerate(results(text))) if text else []
+        done = [(position, test) for position, test in tests if "job_name" in test or "total" in test]
+        places: dict[str, int | None] = {point["point_id"]: None for point in points}
+        for point, (name, depth), (position, test) in zip(points, icf.steps(self._workloads(points)), done):
+            if (test.get("job_name", name), test.get("workload", {}).get("queue_depth", depth)) != (name, depth):
+                break
+            places[point["point_id"]] = position
+        return places, [failure for pair in tests if pair not in done for failure in pair[1]["failures"]]
+
+    def filled(self, text: str, point: Point) -> tuple[int, float | None]:
+        return self.written(results(text)[0], point)

@@ -5,12 +5,12 @@
 
 ``start`` leaves a supervisor behind that does one point after another. Each point that is finished lies packed in ``done`` until the controller has it
 on its own disk and removes it there: what is in ``done`` exists nowhere else, and nothing here deletes it without being told to. The supervisor lives on
-when the connection breaks, and nothing of fio outlives the supervisor.
+when the connection breaks, and nothing of the engine outlives the supervisor.
 
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
     <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…, beat.json
     <state_dir>/beat.json                                the reference beat of the round that began last
-    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
+    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json     (or the files of another engine)
     <state_dir>/preparation/<fill, precondition, zero or warmup>.<layer>…/job.fio fio.json stderr.txt
 """
 
@@ -23,22 +23,20 @@ import hashlib
 import io
 import math
 import os
-import select
 import shutil
 import signal
-import stat
-import subprocess
 import tarfile
 import time
 import traceback
 from types import FrameType
 from typing import IO, Any
 
-from ..core.failure import Failure, bad_value, exit_words, messages
+from ..core.failure import Failure, bad_value, messages
 from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import Layer, down, only_read, parts, reduces_data
 from ..core.times import utc
-from ..engines import fio, fio_distributed
+from ..engines.catalogue import engine_of
+from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Place
 from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import block_device, device_safety, reading_guard
@@ -46,21 +44,15 @@ from ..linux.host import read_text
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import counters, environment
 from ..linux.watch import memory_use as memory
-from ..linux.watch.meter import STALE_S, Meter, Series, added
+from ..linux.watch.meter import Meter, Series, added
 from ..result import standstill, steady_state
 from ..workload.point import Point
 from ..workload.wanted import greatest_buffers
-from ..workload.workload import Workload, block_bounds, by_time, extent
-from . import beat, duration, preparation
+from ..workload.workload import Workload, by_time, extent
+from . import beat, before_point, duration, preparation
+from .execution import Execution, Lengths, text_of
 
 PR_SET_PDEATHSIG = 1
-# A point may take this much longer than asked for: starting up, waiting for I/O in flight. Emulated machines are slow.
-GRACE_S = 60
-# How long fio may take to end when it is asked to, before it is made to.
-POLITE_S = 5
-# No disk worth measuring writes slower than this.
-FILL_BYTES_S = 1 << 20
-STATE_INTERVAL_S = 1.0
 CHUNK_BYTES = 4 << 20
 # So much of a layer may be left in the page cache: the kernel looks at the ends of a device whenever somebody has closed it.
 RESIDENT_BYTES = 256 << 10
@@ -95,19 +87,19 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
     if joined:
         return joined
     _refuse_second_run(folder)
-    engine = find_engine()
-    fio_distributed.check_versions([server for point in plan["points"] for server in point.get("servers", ())], engine)
+    program = find_engine(plan.get("engine", "fio"))
+    engine_of(plan.get("engine", "fio")).check_program(program, plan["points"])
     check_layers(plan)
     private_folder(base or base_dir(), plan["testbed_id"], "bench", plan["run_id"])
     for name in ("points", DONE):
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
-    write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], engine))
+    write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], program))
     write_json(
         os.path.join(folder, "state.json"),
         {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
     )
-    pid = detach(lambda: Supervisor(folder, plan, engine).run(), folder)
+    pid = detach(lambda: Supervisor(folder, plan, program).run(), folder)
     return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
 
 
@@ -218,14 +210,13 @@ def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = No
 # ---------------------------------------------------------------- before anything runs
 
 
-def find_engine() -> str:
-    path = shutil.which("fio")
+def find_engine(name: str = "fio") -> str:
+    """The path of an engine's program on this host."""
+    engine = engine_of(name)
+    path = shutil.which(engine.program)
     if not path:
-        raise Failure(
-            "engine_missing",
-            "fio is not installed on this host.",
-            "Install the package fio, or set benchmark_install_packages to true.",
-        )
+        remedy = f"Install the package {engine.package}, or set benchmark_install_packages to true."
+        raise Failure("engine_missing", f"{engine.program} is not installed on this host.", remedy)
     return os.path.realpath(path)
 
 
@@ -299,10 +290,12 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     for name in ("points", "layers"):
         if not all(point in known[name] for point in wanted[name]):
             return False
+    # An earlier version began its runs without it.
+    known = {"engine": "fio", **known}
     # What follows from the points, grows while they are measured, or lies beside them.
     loose = {"points", "layers", "prepared", "repetitions", "beat"}
     return {key: value for key, value in known.items() if key not in loose} == {
-        key: value for key, value in wanted.items() if key not in loose
+        key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
     }
 
 
@@ -331,8 +324,9 @@ def _measures(base: str, testbed: str, run: str) -> bool:
 
 
 class Supervisor:
-    def __init__(self, folder: str, plan: dict[str, Any], engine: str) -> None:
-        self.folder, self.plan, self.engine = folder, plan, engine
+    def __init__(self, folder: str, plan: dict[str, Any], program: str) -> None:
+        self.folder, self.plan, self.program = folder, plan, program
+        self.engine = engine_of(plan.get("engine", "fio"))
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.preparation = preparation.Preparation(plan, self)
@@ -373,7 +367,7 @@ class Supervisor:
         except Exception:
             log(self.folder, traceback.format_exc())
             outcome = "crashed"
-        self._tell(status=outcome, phase="end", remaining_s=0)
+        self.show(status=outcome, phase="end", remaining_s=0)
 
     def _know_host(self) -> None:
         """What is measured once a run, before anything else runs: how fast memory copies. The reference beat copies memory, too, and once is enough."""
@@ -389,25 +383,29 @@ class Supervisor:
         host.setdefault("memory_copy_bytes_s", bytes_s)
         write_json(path, host)
 
-    def _die_with_me(self) -> None:
-        """Runs in the new process: a supervisor that is killed takes fio with it."""
+    def die_with_me(self) -> None:
+        """Runs in the new process: a supervisor that is killed takes the engine with it."""
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    def _reference(self) -> str:
+        """The program of the engine that plays the beat."""
+        return self.program if self.engine.ceiling else shutil.which("fio") or "fio"
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
 
-    def _tell(self, **news: Any) -> None:
+    def show(self, **news: Any) -> None:
         self.state.update(news)
         self.state["updated"] = round(time.monotonic() - self.begun, 1)
         write_json(os.path.join(self.folder, "state.json"), self.state)
 
-    def _remaining(self) -> float:
+    def remaining_s(self) -> float:
         gone_s, before_s = time.monotonic() - self.point_begun, self.point_begun - self.points_begun
         return round(duration.remaining_s(self.steps_s, self.state["point"], gone_s, before_s), 1)
 
     def _beat(self, point: Point) -> None:
         """Play the reference beat of the round that this point begins."""
-        played = beat.play(self.engine, self.folder, self._die_with_me)
+        played = beat.play(self._reference(), self.folder, self.die_with_me)
         of = {"round": point["repetition"], **{key: point[key] for key in ("variant",) if key in point}}
         write_json(os.path.join(self.folder, beat.FILE), {**of, **played})
         if "memory_copy_bytes_s" in played:
@@ -435,7 +433,7 @@ class Supervisor:
             "flags": list(self.flags),
             "overridden": [],
         }
-        clock_ahead_s = _clock_ahead_s()
+        clock_ahead_s = before_point.clock_ahead_s()
         try:
             files: list[Any] = []
             for part in parts(layer) if layer["path"] is not None else []:
@@ -457,9 +455,11 @@ class Supervisor:
             self.preparation.before([job], meta)
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
-            meta["memory"] = _memory(job)
+            meta["memory"] = before_point.memory_of(job)
             cached = meta["memory"].get("cached_bytes")
-            if preparation.reads_partly_cached(job["workload"], self.preparation.prepare, cached, _used_bytes(job)):
+            if preparation.reads_partly_cached(
+                job["workload"], self.preparation.prepare, cached, before_point.used_bytes(job)
+            ):
                 meta["flags"].append("partly_cached")
             self._measure(folder, job, meta)
         except Failure as failure:
@@ -472,11 +472,13 @@ class Supervisor:
         finally:
             for handle in held:
                 os.close(handle)
-        if abs(_clock_ahead_s() - clock_ahead_s) > CLOCK_STEP_S:
+        if abs(before_point.clock_ahead_s() - clock_ahead_s) > CLOCK_STEP_S:
             meta["flags"].append("clock_stepped")
         if meta.pop("timed_out", False):
             meta["failures"].append(
-                Failure("engine_timeout", f"fio did not end within {meta['wall_s']:.0f} s and was ended.").as_fault()
+                Failure(
+                    "engine_timeout", f"{self.engine.name} did not end within {meta['wall_s']:.0f} s and was ended."
+                ).as_fault()
             )
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
@@ -494,30 +496,26 @@ class Supervisor:
         return block_device.instance(job["path"]) if job["path"] is not None else None
 
     def write(self, job: Point, writing: preparation.Writing, _instance: str | None) -> preparation.Written:
-        fill = {
-            "passes": writing.passes,
-            **({"block_bytes": writing.block_bytes} if writing.block_bytes is not None else {}),
-        }
         folder = self._preparation_folder(f"{writing.phase}-{job['layer']}")
-        run = self._fio(folder, job, phase=writing.phase, fill=fill)
-        error = _exit_error(run, folder)
-        output = os.path.join(folder, "fio.json")
+        run = self._execute(folder, job, phase=writing.phase, fill=writing)
+        error, output = run["error"], os.path.join(folder, self.engine.raw_file)
         if not error:
-            written = sum(result.get("write", {}).get("bytes", 0) for result in fio.results(_text(output)))
+            written = sum(result.get("write", {}).get("bytes", 0) for result in self._results(output))
             wanted = preparation.whole_bytes(job) * writing.passes
             error = None if written == wanted else f"{written} of {wanted} bytes were written."
         # Of many hosts, the one that failed.
-        error = (error and _of_servers(output, job.get("servers", []))) or error
+        error = (error and self._of_servers(output, job.get("servers", []))) or error
         return preparation.Written(error, run["ended"] - run["begun"])
 
     def warm_up(self, job: Point, seconds: float) -> str | None:
         workload: Workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
         folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
         before = counters.sample()
-        ran = self._fio(folder, {**job, "workload": workload}, phase="warmup")
-        # From start to end, because no figure is made of it: the seconds in which fio surely did I/O may be none of a short turn.
+        ran = self._execute(folder, {**job, "workload": workload}, phase="warmup")
+        # From start to end, because no figure is made of it: the seconds in which the engine surely did I/O may be none of a short turn.
         self.hits = counters.hit_percent(counters.difference(before, counters.sample()))
-        return _exit_error(ran, folder)
+        error: str | None = ran["error"]
+        return error
 
     def hit_percent(self) -> float | None:
         return self.hits
@@ -526,7 +524,7 @@ class Supervisor:
         if not memory.drop_page_cache():
             return False
         limit = max(RESIDENT_BYTES, RESIDENT_SHARE * extent(job["workload"], job["size_bytes"])[1])
-        return all(cached <= limit for cached in _cached_bytes(job))
+        return all(cached <= limit for cached in before_point.cached_bytes(job))
 
     def _preparation_folder(self, name: str) -> str:
         folder = os.path.join(self.folder, "preparation", name)
@@ -540,14 +538,14 @@ class Supervisor:
     def _measure(self, folder: str, job: Point, meta: dict[str, Any]) -> None:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
         device = counters.device_number(job["path"])
-        seen_by_device = _seen_by_device(job, device)
+        seen_by_device = before_point.seen_by_device(job, device)
         # What the I/O goes through on this host counts in the same seconds; of other hosts their observers tell.
         layer = self.layers[job["layer"]]
         here = [below for below in down(self.known_layers, layer) if below["host"] == layer["host"] and below["path"]]
         job = {**job, "counted": counters.layer_devices({below["name"]: below["path"] for below in here})}
         series = Series(*seen_by_device) if self.plan.get("series", True) else None
         if self.plan.get("steady_state") is None:
-            runs = window = [self._fio(folder, job, device=device, series=series)]
+            runs = window = [self._execute(folder, job, device=device, series=series)]
         else:
             limits = steady_state.normalise(self.plan["steady_state"], job["workload"]["runtime_s"])
             runs, values = self._rounds(folder, job, limits, device, series)
@@ -565,7 +563,11 @@ class Supervisor:
         )
         if series is not None:
             write_json(os.path.join(folder, "series.json"), series.content())
-        for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256"), ("series.json", "series_sha256")):
+        for name, key in (
+            (self.engine.raw_file, "raw_sha256"),
+            (self.engine.job_file, "job_sha256"),
+            ("series.json", "series_sha256"),
+        ):
             if os.path.exists(os.path.join(folder, name)):
                 with open(os.path.join(folder, name), "rb") as handle:
                     meta[key] = hashlib.sha256(handle.read()).hexdigest()
@@ -590,9 +592,9 @@ class Supervisor:
                 "seed": job["seed"] + number - 1,
                 "point_id": f"{job['point_id']}.round{number}",
             }
-            runs.append(self._fio(below, round_job, device=device, series=series))
-            value = _metric(os.path.join(below, "fio.json"), limits["metric"])
-            _append(below, folder, f"; round {number}\n")
+            runs.append(self._execute(below, round_job, device=device, series=series))
+            value = self._metric(os.path.join(below, self.engine.raw_file), limits["metric"])
+            self._append(below, folder, f"round {number}")
             shutil.rmtree(below)
             if value is not None:
                 values.append(value)
@@ -616,233 +618,67 @@ class Supervisor:
             counted["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": ios_too}
         return counted
 
-    # ------------------------------------------------------------ one run of the engine
+    # ------------------------------------------------------------ one start of the engine
 
-    def _job(self, job: Point, folder: str, fill: dict[str, Any] | None, log_ms: int | None) -> tuple[str, list[str]]:
-        """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
-        if "servers" not in job:
-            return fio.fill_file(job, **fill) if fill else fio.job_file(job, log_ms), ["job.fio"]
-        texts = (
-            fio_distributed.fill_files(job, self.known_layers, **fill)
-            if fill
-            else fio_distributed.job_files(job, self.known_layers)
-        )
-        return fio_distributed.joined(job["servers"], texts), fio_distributed.arguments(folder, job["servers"], texts)
-
-    def _fio(
+    def _execute(
         self,
         folder: str,
         job: Point,
         phase: str = "",
-        fill: dict[str, Any] | None = None,
+        fill: preparation.Writing | None = None,
         device: str | None = None,
         series: Series | None = None,
     ) -> dict[str, Any]:
-        """Run one job to its end and say how it went. Never raises for what fio does."""
-        workload = job["workload"]
+        """Run one job to its end and say how it went, with error, why it failed if it measures nothing. Never raises for what the engine does."""
+        workload, lengths = job["workload"], self._lengths(job, fill)
+        logs = self.engine.moments_file and not (fill or phase or "servers" in job)
         # Servers of many hosts leave their logs there.
-        log_ms = None if fill or phase or "servers" in job else standstill.window_ms(workload["runtime_s"])
-        text, arguments = self._job(job, folder, fill, log_ms)
-        with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
-            handle.write(text)
-        ramp_s, runtime_s = (
-            (0, preparation.whole_bytes(job) * fill["passes"] / FILL_BYTES_S)
-            if fill
-            else (workload["ramp_s"], workload["runtime_s"])
-        )
-        argv = [
-            self.engine,
-            "--output-format=json+",
-            "--output=fio.json",
-            "--eta=always",
-            "--eta-newline=1",
-            *(["--readonly"] if "sampled" in job else []),
-            *arguments,
-        ]
-        meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None, job.get("counted")), utc()
-        with open(os.path.join(folder, "stderr.txt"), "wb") as errors:
-            process = subprocess.Popen(
-                argv,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=self._die_with_me,
-            )
-        timed_out = self._watch(process, meter, (ramp_s, runtime_s), phase, series)
-        meter.end()
-        seen, ended = meter.device_seen(), time.monotonic()
-        if os.path.getsize(os.path.join(folder, "stderr.txt")) == 0:
-            os.unlink(os.path.join(folder, "stderr.txt"))
-        return {
-            "exit_code": process.returncode,
-            "timed_out": timed_out,
-            "started_utc": started,
-            "finished_utc": utc(),
-            "begun": meter.begun,
-            "ended": ended,
-            "changed": meter.changed(),
-            "span_unix_s": meter.span_unix_s(),
-            "seen": seen,
-            "windows": _windows(os.path.join(folder, fio.WINDOWS_LOG), log_ms) if log_ms else None,
-        }
+        log_ms = standstill.window_ms(workload["runtime_s"]) if logs else None
+        place = Place(folder, log_ms=log_ms, layers=self.known_layers)
+        if fill:
+            block_bytes = FILL_BLOCK_BYTES if fill.block_bytes is None else fill.block_bytes
+            start = self.engine.fill(job, block_bytes, passes=fill.passes)[0](place)
+        else:
+            start = self.engine.command([job], place)
+        measured_s = lengths.runtime_s if by_time(workload) else None
+        meter = Meter(device, lengths.ramp_s, measured_s, job.get("counted"))
+        execution = Execution(self.engine, self.program, folder, self, phase)
+        done = execution.run(start, meter, lengths, series, log_ms)
+        return {**done, "error": execution.error(done)}
 
-    def _watch(
-        self,
-        process: subprocess.Popen[bytes],
-        meter: Meter,
-        lengths: tuple[float, float],
-        phase: str,
-        series: Series | None,
-    ) -> bool:
-        """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when told to stop."""
-        pipe: int = process.stdout.fileno()  # type: ignore[union-attr] # it was started with a pipe
-        recent, heard_s, tick_s, (ramp_s, runtime_s) = b"", 0.0, 0.0, lengths
-        deadline_s = ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
-        while True:
-            meter.look(process.pid)
-            elapsed = meter.elapsed_s()
-            if elapsed >= tick_s:
-                in_ramp, sample = elapsed < ramp_s, meter.sample(process.pid)
-                if series is not None and tick_s == 0:
-                    series.started(sample)
-                elif series is not None:
-                    fresh = recent if elapsed - heard_s <= STALE_S and not 0 < ramp_s > elapsed - STALE_S else b""
-                    # A row is of the second that has gone by, and belongs to where most of it was.
-                    series.add(
-                        "ramp" if elapsed - STATE_INTERVAL_S / 2 < ramp_s else "measure",
-                        sample,
-                        fio.live_iops(fresh),
-                        fio.live_bandwidth_bytes_s(fresh),
-                    )
-                self._tell(
-                    phase=phase or ("ramp" if in_ramp else "measure"),
-                    elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1),
-                    phase_s=round(ramp_s if in_ramp else runtime_s, 1),
-                    iops=fio.live_iops(recent),
-                    remaining_s=self._remaining(),
-                )
-                tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
-            if elapsed > deadline_s or self.stopping:
-                # Where this process stood still itself, fio may have ended long ago.
-                late = elapsed > deadline_s and process.poll() is None
-                _end_group(process)
-                return late
-            wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
-            if select.select([pipe], [], [], max(wait_s, 0))[0]:
-                chunk = os.read(pipe, 65536)
-                if not chunk:
-                    process.wait()
-                    return False
-                recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+    def _lengths(self, job: Point, fill: preparation.Writing | None) -> Lengths:
+        grace_s = self.plan.get("grace_s", GRACE_S)
+        if fill:
+            return Lengths(0, preparation.whole_bytes(job) * fill.passes / FILL_BYTES_S, grace_s)
+        return Lengths(job["workload"]["ramp_s"], job["workload"]["runtime_s"], grace_s)
 
+    def _results(self, path: str, servers: list[Any] | None = None) -> list[Any]:
+        return self.engine.results(text_of(path), servers)
 
-def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
-    """What is said of the hosts that failed in a job of many; empty when nothing is known of any."""
-    with contextlib.suppress(Failure):
-        results = fio_distributed.results(_text(output), servers) if servers else []
-        return messages(fault for result in results for fault in result["failures"])
-    return ""
+    def _of_servers(self, output: str, servers: list[dict[str, Any]]) -> str:
+        """The messages of the hosts that failed in a job of many; empty when nothing is known of any."""
+        with contextlib.suppress(Failure):
+            results = self._results(output, servers) if servers else []
+            return messages(fault for result in results for fault in result["failures"])
+        return ""
 
-
-def _memory(job: Point) -> dict[str, Any]:
-    """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
-    host_memory: dict[str, Any] = {"available_bytes": memory_limits.memory(read_text).available_bytes or 0}
-    if job["path"] is not None and not job["workload"]["direct"]:
-        host_memory["cached_bytes"] = sum(_cached_bytes(job))
-    return host_memory
-
-
-def _cached_bytes(job: Point) -> list[Any]:
-    """How much of what a point uses is in the page cache, of each file."""
-    offset, size = extent(job["workload"], job["size_bytes"])
-    return [memory.resident_bytes(path, offset, size) for path in _used_files(job)]
-
-
-def _used_files(job: Point) -> list[str]:
-    """What a point measures: of a layer with a file per worker, those of its workers."""
-    return list(job["files"][: job["workload"]["workers"]]) if "files" in job else [job["path"]]
-
-
-def _used_bytes(job: Point) -> int:
-    return int(extent(job["workload"], job["size_bytes"])[1]) * len(_used_files(job))
-
-
-def _clock_ahead_s() -> float:
-    """By how much the clock on the wall is ahead of the one that only counts."""
-    return time.time() - time.monotonic()
-
-
-def _seen_by_device(job: Point, device: str | None) -> tuple[bool, bool]:
-    """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
-    # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
-    if (
-        device is None
-        or not job["workload"]["direct"]
-        or "verify" in job["workload"]
-        or not stat.S_ISBLK(os.stat(job["path"]).st_mode)
-    ):
-        return False, False
-    whole = counters.unsplit_bytes(device)
-    return True, whole is not None and block_bounds(job["workload"])[1] <= whole
-
-
-def _windows(path: str, log_ms: int) -> dict[str, Any] | None:
-    """In which windows of its measured time a run of fio completed I/O, as standstill.seen tells it. The log is not kept."""
-    try:
-        windows = standstill.seen(fio.log_moments_ms(_text(path)), log_ms)
-    except FileNotFoundError:
-        return None
-    os.unlink(path)
-    return windows
-
-
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as handle:
-        return handle.read()
-
-
-def _exit_error(done: dict[str, Any], folder: str) -> str | None:
-    """Why a preparation failed, with fio's own words, which it puts before the JSON; None when it did not."""
-    if not done["timed_out"] and not done["exit_code"]:
-        return None
-    paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
-    words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
-    reason = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
-    return f"fio {exit_words(done['exit_code'])}{' after it was asked to' if done['timed_out'] else ''}.{reason}"
-
-
-def _metric(path: str, metric: str) -> float | None:
-    """The figure of a round that has just ended, None when fio left none."""
-    try:
-        results = fio.results(_text(path))
-    except (FileNotFoundError, Failure):
-        return None
-    figure: float | None = results[0].get("total", {}).get(metric) if len(results) == 1 else None
-    return figure
-
-
-def _append(source: str, target: str, mark: str) -> None:
-    """Add what one round left to what the rounds before it left."""
-    for name in ("job.fio", "fio.json", "stderr.txt"):
-        path = os.path.join(source, name)
-        if os.path.exists(path):
-            with open(path, "rb") as piece, open(os.path.join(target, name), "ab") as whole:
-                whole.write((mark.encode() if name == "job.fio" else b"") + piece.read())
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    for number, patience in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, 10)):
+    def _metric(self, path: str, metric: str) -> float | None:
+        """The figure of a round that has just ended, None when the engine left none."""
         try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            pass  # it ended by itself just now
-        try:
-            process.wait(patience)
-            return
-        except subprocess.TimeoutExpired:
-            continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
+            results = self._results(path)
+        except (FileNotFoundError, Failure):
+            return None
+        figure: float | None = results[0].get("total", {}).get(metric) if len(results) == 1 else None
+        return figure
+
+    def _append(self, source: str, target: str, mark: str) -> None:
+        """Add what one round left to what the rounds before it left."""
+        for name in (self.engine.job_file, self.engine.raw_file, "stderr.txt"):
+            path = os.path.join(source, name)
+            if os.path.exists(path):
+                begin = f"{self.engine.comment}{mark}\n" if name == self.engine.job_file else ""
+                with open(path, "rb") as piece, open(os.path.join(target, name), "ab") as whole:
+                    whole.write(begin.encode() + piece.read())
 
 
 def pack(target: IO[bytes], folder: str, names: list[str], level: int = 6) -> None:

@@ -26,12 +26,15 @@ DIFFERENCES = {
 }
 
 
-def meanings(engine: str, workload: Workload) -> list[str]:
-    """The flags (keys of DIFFERENCES) of a workload that an engine (fio, diskspd or iometer) has run or is to run."""
+def meanings(workload: Workload, workers_apart: bool) -> list[str]:
+    """The flags (keys of DIFFERENCES) of a workload that an engine has run or is to run.
+
+    workers_apart: whether that engine gives each of several workers with sequential I/O a part of the range.
+    """
     flags = []
     if workload.get("think_time_us") and workload.get("queue_depth", 1) > 1:
         flags.append("think_time_in_flight")
-    if engine != "fio" and workload.get("workers", 1) > 1 and workload.get("random_percent", 100) < 100:
+    if not workers_apart and workload.get("workers", 1) > 1 and workload.get("random_percent", 100) < 100:
         flags.append("workers_not_apart")
     if 0 < workload.get("read_percent", 100) < 100 and workload.get("random_percent", 100) < 100:
         flags.append("directions_apart")

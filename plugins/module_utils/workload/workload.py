@@ -45,8 +45,6 @@ VERIFY = ("crc32c", "md5", "sha256", "xxhash")
 RATE_PROCESSES = ("linear", "poisson")
 SYNC_MODES = ("none", "sync", "dsync")
 PATTERNS = ("random", "zero", "repeat")
-# What engine_options may be for; engines/catalogue.py says what each engine is.
-ENGINE_NAMES = ("fio", "diskspd", "iometer")
 OPTIONAL = (
     "distribution",
     "think_time_us",
@@ -588,7 +586,10 @@ def _sync(value: Any, variable: str) -> Any:
 
 def _engine_options(value: Any, variable: str) -> Any:
     by_engine: dict[Any, Any] = {}
-    for engine, options in _keys(value, ENGINE_NAMES, variable).items():
+    if not isinstance(value, dict) or not all(re.fullmatch(r"[a-z][a-z0-9_]{0,30}", str(engine)) for engine in value):
+        raise bad_value(variable, value, "Give a mapping of an engine's name to a mapping of its options.")
+    # Which engines there are is known where they are: engines/catalogue.py refuses options of others.
+    for engine, options in value.items():
         if not isinstance(options, dict):
             raise bad_value(f"{variable}.{engine}", options, "Give a mapping of the engine's options.")
         for name, option in options.items():

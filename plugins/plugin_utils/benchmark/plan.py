@@ -15,7 +15,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import Layer, lasting_identity, only_read, parts, refuse_writing, validate_layer
 from ...module_utils.engines import fio_distributed
-from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.engines.catalogue import ENGINES, check_options
 from ...module_utils.result import steady_state
 from ...module_utils.run import duration, preparation
 from ...module_utils.workload.point import Point
@@ -74,6 +74,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
         search=None if args["search"] is None else searches.validate(plain(args["search"])),
         workloads=wanted_workloads(args, profile),
     )
+    check_options(options["workloads"])
     for workload in options["workloads"]:
         _steady(options, workload)
     if options["search"]:
@@ -121,7 +122,7 @@ def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, An
             prepare["zero_before"],
             f"Zeroes would end the state that precondition_passes, {prepare['precondition_passes']}, brings about; leave out one of both.",
         )
-    if preparation.zeroes(prepare) and engine == "iometer":
+    if preparation.zeroes(prepare) and not ENGINES[engine].zeroes:
         raise bad_value(
             "prepare.zero_before", prepare["zero_before"], "IOMeter cannot write zeroes; use fio or diskspd."
         )
@@ -359,7 +360,7 @@ def for_host(
         "prepared": {name: known for name, known in prepared.items() if name in used},
         # A search repeats more often what is in doubt.
         "repetitions": max([options["repetitions"], *(point["repetition"] for point in points)]),
-        **{key: options[key] for key in ("prepare", "steady_state", "series", "beat", "allow_device")},
+        **{key: options[key] for key in ("engine", "prepare", "steady_state", "series", "beat", "allow_device")},
     }
 
 

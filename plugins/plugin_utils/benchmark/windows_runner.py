@@ -22,6 +22,7 @@ from ...module_utils.core.failure import Failure, Fault, bad_value, messages
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
 from ...module_utils.run import duration, preparation
 from ...module_utils.workload.point import Point
 from ..store.archive import LARGEST_FILE_BYTES
@@ -65,7 +66,7 @@ class WindowsRun(WindowsScripts):
         self._execute_module, self._reset, self.task_vars = execute_module, reset, task_vars
         self.tell, self.say, self.warn = tell, say, warn
         self.options, self.settings = options, windows_engines.check(settings)
-        self.engine, self.names = windows_engines.ENGINES_HERE[options["engine"]], ENGINES[options["engine"]]
+        self.engine = ENGINES[options["engine"]]
         self.host = task_vars["inventory_hostname"]
 
     # ---- before anything runs
@@ -194,7 +195,7 @@ class WindowsRun(WindowsScripts):
                 self.seen = self.reached("state", {"Files": []})
                 meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
                 self.preparation.before(jobs, meta)
-            done = self._execute("measure", jobs, lambda folder: self.engine.run(jobs, folder, self.settings))
+            done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]
             # Of several points in one run nobody notes when each of them was.
@@ -209,17 +210,13 @@ class WindowsRun(WindowsScripts):
 
     def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
         """The files of each point: what the engine left of all of them, and which of its tests was whose."""
-        text, whole = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape"), []
+        text, whole = files.get(self.engine.raw_file, b"").decode("utf-8", "surrogateescape"), list[Any]()
         try:
-            tests, whole = (
-                self.engine.tests(text, jobs)
-                if isinstance(self.engine, windows_engines.Iometer)
-                else ({job["point_id"]: 0 for job in jobs}, [])
-            )
-            series = self.names.series(text) if self.names.series and self.options["series"] and text else []
+            tests, whole = self.engine.tests(text, jobs)
+            series = self.engine.series(text) if self.options["series"] and text else []
         except Failure:
             # Whoever reads the results of each point will say why they cannot be read.
-            tests, series = {job["point_id"]: 0 for job in jobs}, []
+            tests, series = dict.fromkeys((job["point_id"] for job in jobs), 0), []
         divided = {}
         for job in jobs:
             own, test = dict(meta), tests[job["point_id"]]
@@ -238,8 +235,8 @@ class WindowsRun(WindowsScripts):
             if test is not None and test < len(series) and series[test]:
                 left["series.json"] = json.dumps(series[test]).encode()
             for name, key in (
-                (self.names.raw, "raw_sha256"),
-                (self.names.job, "job_sha256"),
+                (self.engine.raw_file, "raw_sha256"),
+                (self.engine.job_file, "job_sha256"),
                 ("series.json", "series_sha256"),
             ):
                 if name in left:
@@ -256,7 +253,7 @@ class WindowsRun(WindowsScripts):
         return device_safety.instance(self.seen, self.layers[job["layer"]])
 
     def write(self, job: Point, writing: preparation.Writing, instance: str | None) -> preparation.Written:
-        block_bytes = windows_engines.FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
+        block_bytes = FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
         times_s: list[float | None] = []
         for number in range(1, writing.passes + 1):
             # Of another device of that name, or before a restart, it would prove nothing.
@@ -271,11 +268,11 @@ class WindowsRun(WindowsScripts):
         """Why it failed, or None. times_s: gets what each run of the engine took, None of one that did not say so."""
         position, bytes_s = 0, None
         while position < job["size_bytes"]:
-            run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
+            run, point = self.engine.fill(job, block_bytes, position, bytes_s)
             done = self._execute(name.partition("-")[0], [point], run, name)
             if done["failures"]:
                 return messages(done["failures"]).rstrip(".") + "."
-            output = done["files"].get(self.names.raw, b"").decode("utf-8", "surrogateescape")
+            output = done["files"].get(self.engine.raw_file, b"").decode("utf-8", "surrogateescape")
             written, bytes_s = self.engine.filled(output, point)
             if written < point["least_bytes"]:
                 return f"{written} of {job['size_bytes'] - position} bytes were written."
@@ -291,7 +288,7 @@ class WindowsRun(WindowsScripts):
         done = self._execute(
             "warmup",
             [point],
-            lambda folder: self.engine.run([point], folder, self.settings),
+            lambda place: self.engine.command([point], place),
             f"warmup-{job['layer']}.{job['workload_id']}",
         )
         if done["failures"]:
@@ -304,12 +301,10 @@ class WindowsRun(WindowsScripts):
 
     # ---- one run of the engine
 
-    def _execute(
-        self, phase: str, jobs: list[Point], make: Callable[[str], dict[str, Any]], name: str = ""
-    ) -> dict[str, Any]:
+    def _execute(self, phase: str, jobs: list[Point], make: Make, name: str = "") -> dict[str, Any]:
         """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
 
-        make(folder) says what is run. name: of the preparation that its files belong to, if it is one.
+        make says what is run. name: of the preparation that its files belong to, if it is one.
         """
         keyed = [
             {key: job[key] for key in ("point_id", "workload", "seed", "path", "size_bytes")}
@@ -324,7 +319,10 @@ class WindowsRun(WindowsScripts):
         folder = "\\".join(
             [self.settings["root"], self.options["testbed_id"], f"{self.options['run_id']}-{mark}{digest}"]
         )
-        place, run = {"Folder": folder, "TaskName": task_name(self.options["testbed_id"], folder)}, make(folder)
+        place, run = (
+            {"Folder": folder, "TaskName": task_name(self.options["testbed_id"], folder)},
+            make(Place(folder, windows=True, version=self.settings["iometer_version"])),
+        )
         self.folders.append(folder)
         if self.reached("engine_status", place)["state"] == "lost":
             self._remove(place)
@@ -332,7 +330,7 @@ class WindowsRun(WindowsScripts):
         status = self._wait(place, run, phase, jobs)
         ended, files = _ended(status) or {}, {key: text.encode() for key, text in run["job"].items()}
         for file in status["files"]:
-            if file["name"] in (self.names.raw, "stderr.txt") and file["size_bytes"]:
+            if file["name"] in (self.engine.raw_file, "stderr.txt") and file["size_bytes"]:
                 files[file["name"]] = self._read(f"{folder}\\{file['name']}")
         if name:
             kept = self.preparations.setdefault(name, {})
@@ -357,10 +355,10 @@ class WindowsRun(WindowsScripts):
         if left:
             self.warn(f"[{self.host}] {install.left_words(left)}")
 
-    def _failures(self, status: dict[str, Any], run: dict[str, Any]) -> list[Fault]:
+    def _failures(self, status: dict[str, Any], run: Start) -> list[Fault]:
         ended = _ended(status)
         if status["state"] == "overdue" or (ended and ended["timed_out"]):
-            silent = not any(file["name"] == self.names.raw and file["size_bytes"] for file in status["files"])
+            silent = not any(file["name"] == self.engine.raw_file and file["size_bytes"] for file in status["files"])
             return [
                 Failure(
                     "engine_timeout",
@@ -383,7 +381,7 @@ class WindowsRun(WindowsScripts):
             ]
         return []
 
-    def _start(self, place: dict[str, Any], run: dict[str, Any]) -> None:
+    def _start(self, place: dict[str, Any], run: Start) -> None:
         """Start it, unless it is there already. An answer that was lost says nothing about whether it was started."""
         while self.reached("engine_status", place)["state"] == "missing":
             try:
@@ -412,7 +410,7 @@ class WindowsRun(WindowsScripts):
                     raise
                 self._connect_again()
 
-    def _wait(self, place: dict[str, Any], run: dict[str, Any], phase: str, jobs: list[Point]) -> dict[str, Any]:
+    def _wait(self, place: dict[str, Any], run: Start, phase: str, jobs: list[Point]) -> dict[str, Any]:
         begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
         interval = max(POLL_S, expected_s / 200)
         while True:

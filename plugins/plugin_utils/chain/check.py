@@ -18,7 +18,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn, iqn_key
 from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
-from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.engines.catalogue import misplaced
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
@@ -43,7 +43,6 @@ DESCRIBING = (
     "existing_storage_entries",
     "guest_vm_guests",
 )
-ENGINES_OF_WINDOWS = [engine.name for engine in ENGINES.values() if not engine.linux]
 # Names of every machine for itself.
 LOCAL = ("localhost", "::1")
 # Hosts that one sentence names.
@@ -997,12 +996,9 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 reported.add(str(text))
                 problems.append(Problem("report_targets", shown(text), "which is not a target", targets.EXAMPLE))
         engine = own.get("benchmark_engine")
-        if engine in ENGINES_OF_WINDOWS and host.platform == "linux" and "benchmark" in host.stages:
-            problems.append(
-                Problem(
-                    f"benchmark_engine of {host.name}", shown(engine), "which runs on Windows hosts only", "use fio"
-                )
-            )
+        wrong = misplaced(engine, host.platform) if "benchmark" in host.stages else None
+        if wrong:
+            problems.append(Problem(f"benchmark_engine of {host.name}", shown(engine), *wrong))
         layer = own.get("benchmark_server_layer")
         if layer and layer not in scratch and not layer.startswith("ceiling-"):
             problems.append(

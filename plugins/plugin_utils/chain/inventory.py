@@ -22,6 +22,7 @@ from ansible.parsing.vault import EncryptedString
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import SHAPE
 from ...module_utils.core.shape import misfit
+from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.workload.profile import find as find_profile
 from ...module_utils.workload.profile import names as profile_names
 from ...module_utils.workload.wanted import wanted_workloads
@@ -47,6 +48,8 @@ def role_options() -> dict[str, Any]:
     for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         result[path.parents[1].name] = specs["main"]["options"]
+    # Known where the engines are.
+    result["benchmark"]["benchmark_engine"]["choices"] = list(ENGINES)
     return result
 
 

@@ -18,11 +18,9 @@ from typing import Any
 from ...module_utils.core.failure import Failure, exit_words
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
-from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
 from ...module_utils.result.schema import Result
-from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.point import Point
 from .run_folder import FILES
 
@@ -162,11 +160,6 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
     path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
     engine = ENGINES[request["engine"]]
-    settings: dict[str, Any] = {"name": engine.name}
-    if engine.name == "fio":
-        settings["ioengine"] = fio.ioengine(path, point["workload"])
-    if engine.seeded:
-        settings["randseed"] = point["seed"]
     identity = {
         "testbed_id": request["testbed_id"],
         "run_id": request["run_id"],
@@ -174,11 +167,11 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
         "layer_kind": layer["kind"],
         "host": layer["host"],
         "path": layer["path"],
-        "engine": settings,
+        "engine": engine.settings(path, point),
     }
     for name, key, where in (
-        (engine.raw, "raw_sha256", "raw"),
-        (engine.job, "job_sha256", "job"),
+        (engine.raw_file, "raw_sha256", "raw"),
+        (engine.job_file, "job_sha256", "job"),
         ("series.json", "series_sha256", "series"),
     ):
         if name in files:
@@ -191,13 +184,13 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
                 )
             identity[where] = {"file": name, "sha256": digest}
     measured = []
-    raw = files.get(engine.raw, b"")
+    raw = files.get(engine.raw_file, b"")
     text = raw.decode("utf-8", "surrogateescape")
     if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MOST_VALUES:
-        meta = _unusable(f"{engine.raw} has more than {MOST_VALUES} values.")
+        meta = _unusable(f"{engine.raw_file} has more than {MOST_VALUES} values.")
     elif text:
         try:
-            measured = fio_distributed.results(text, servers) if servers else engine.results(text)
+            measured = engine.results(text, servers)
         except Failure as failure:
             if meta and not meta["failures"]:
                 # Why it breaks off, when it is known.
@@ -218,7 +211,7 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
         # What lies deeper in the notes has another shape than any runner gives it.
         why = f"The notes of the host on this point cannot be used: {type(error).__name__} {error}."
         result = schema.of_point(identity, _unusable(why), [], output)
-    result["flags"] += [flag for flag in meanings(engine.name, point["workload"]) if flag not in result["flags"]]
+    result["flags"] += [flag for flag in engine.meanings(point["workload"]) if flag not in result["flags"]]
     return result
 
 

@@ -20,6 +20,7 @@ from typing import Any, cast
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines import diskspd, fio, iometer
+from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import physics
 from ...module_utils.result import result as schema
 from ...module_utils.workload.meanings import meanings
@@ -529,7 +530,8 @@ def _point(
         point["checks"] = checks
     if wrong:
         point.update(status="failed", failures=[*parsed["failures"], *wrong])
-    flags = meanings(str((parsed.get("engine") or {}).get("name")), cast(Workload, point.get("workload") or {}))
+    engine = ENGINES.get(str((parsed.get("engine") or {}).get("name")))
+    flags = meanings(cast(Workload, point.get("workload") or {}), bool(engine and engine.workers_apart))
     if flags:
         point["flags"] = list(dict.fromkeys([*point.get("flags", ()), *flags]))
     if entry["job"]:

@@ -30,7 +30,7 @@ from . import additions, beats, ledger, networks
 # What a host leaves for one point. meta.json is what its runner noted.
 FILES = (
     "meta.json",
-    *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)),
+    *(name for engine in ENGINES.values() for name in (engine.raw_file, engine.job_file)),
     "stderr.txt",
     "series.json",
     *databases.RAWS.values(),

@@ -10,14 +10,15 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
-from .engines import ENGINES_HERE, check_root
+from ...module_utils.engines.catalogue import ENGINES, engine_of
+from .engines import check_root
 from .host import module_call, step
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "state_dir": {"type": "path", "required": True},
-    "engine": {"type": "str", "choices": ["fio", "diskspd", "iometer"], "default": "fio"},
+    "engine": {"type": "str", "default": "fio"},
     "program": {"type": "str"},
     "root": {"type": "str", "default": "C:\\storlab"},
     "discard": {"type": "bool", "default": False},
@@ -35,6 +36,8 @@ PREPARATION = "p"
 def check(params: dict[str, Any]) -> None:
     check_testbed_id("benchmark_testbed_id", params["testbed_id"])
     check_root(params["root"])
+    if not engine_of(params["engine"], "benchmark_engine").windows:
+        raise bad_value("benchmark_engine", params["engine"], "It runs on Linux hosts only; use another on this one.")
     url, checksum = params["download"].get("url"), params["download"].get("checksum")
     if not url:
         return
@@ -65,7 +68,7 @@ def installed_program(params: dict[str, Any]) -> str:
     return (
         params["download"].get("program")
         or params["program"]
-        or ENGINES_HERE[params["engine"]].installed(folder(params), kind(params["download"]["url"]))
+        or ENGINES[params["engine"]].installed(folder(params), kind(params["download"]["url"]))
     )
 
 
@@ -73,7 +76,7 @@ def candidates(params: dict[str, Any]) -> list[Any]:
     """Where to look for the program."""
     if params["program"]:
         return [params["program"]]
-    engine = ENGINES_HERE[params["engine"]]
+    engine = ENGINES[params["engine"]]
     return list(
         dict.fromkeys([*engine.programs, *([installed_program(params)] if params["download"].get("url") else [])])
     )
@@ -85,7 +88,7 @@ def _file(params: dict[str, Any]) -> str:
 
 def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
     """(steps, calls) that bring the engine to a host that does not have it."""
-    name = params["program"] or ENGINES_HERE[params["engine"]].programs[0]
+    name = params["program"] or ENGINES[params["engine"]].programs[0]
     if not params["download"].get("url"):
         raise Failure(
             "engine_missing",

@@ -12,11 +12,10 @@ from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import ENGINE_NAMES, normalise
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import search as searches
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import engines as windows_engines
 from unchanged import refused
 
 BENCH = {
@@ -109,7 +108,7 @@ def test_what_measures_a_grid_in_one_run_has_the_points_of_a_layer_together_in_e
     ]
     assert [point["order"] for point in found] == list(range(1, 17))
     paths = {disk["name"]: disk["path"] for disk in disks}
-    runs = windows_engines.ENGINES_HERE["iometer"].batches(
+    runs = ENGINES["iometer"].batches(
         [{**point, "path": paths[point["layer"]], "size_bytes": 1 << 26} for point in found]
     )
     assert [len(run) for run in runs] == [4, 4, 4, 4]
@@ -391,8 +390,11 @@ def test_steady_state_is_a_choice_or_a_mapping(given, found):
     assert args(steady_state=given)["steady_state"] == found
 
 
-def test_every_engine_that_can_be_asked_for_is_known():
-    assert tuple(ENGINES) == ENGINE_NAMES and all(name == engine.name for name, engine in ENGINES.items())
+def test_options_of_an_engine_that_there_is_not_are_refused():
+    with pytest.raises(Failure) as caught:
+        plan.validate(args(workload={"engine_options": {"vdbench": {"threads": 3}}}))
+    assert (caught.value.code, caught.value.details["variable"]) == ("bad_value", "workload.engine_options")
+    assert "vdbench" in str(caught.value) and all(name in str(caught.value) for name in ENGINES)
 
 
 def test_preparation_is_complete_and_in_bytes():

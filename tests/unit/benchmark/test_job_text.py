@@ -12,9 +12,9 @@ from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio_job, icf
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
+from ansible_collections.storlab.testbed.plugins.module_utils.engines.engine import Place
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import engines as windows_engines
 from unchanged import refused
 
 DRIVE = {
@@ -28,7 +28,6 @@ DRIVE = {
     "identity": {"unique_id": "naa.600"},
 }
 CEILING = {**DRIVE, "name": "ceiling-target01", "kind": "ceiling", "host": "target01", "path": None, "identity": {}}
-SETTINGS = {"program": None, "root": "C:\\storlab", "session": "auto", "iometer_version": "1.1.0"}
 FOLDER = "C:\\storlab\\embedded\\first-1"
 
 
@@ -69,13 +68,12 @@ KEPT = {
 def test_windows_is_given_what_was_made_once(engine, made):
     (point,) = plan.planned(options(engine=engine, repetitions=1), [DRIVE])
     assert made == []
-    here = windows_engines.ENGINES_HERE[engine]
     job = {**point, "path": DRIVE["path"], "size_bytes": DRIVE["size_bytes"]}
-    run = here.run([job], FOLDER, SETTINGS)
+    run = ENGINES[engine].command([job], Place(FOLDER, windows=True, version="1.1.0"))
     assert len(made) == 1
-    kept = run["job"][ENGINES[engine].job]
+    kept = run["job"][ENGINES[engine].job_file]
     assert kept == KEPT[engine](made[0])
-    assert run["files"] in ({}, {ENGINES[engine].job: kept})
+    assert run["files"] in ({}, {ENGINES[engine].job_file: kept})
 
 
 def test_linux_is_given_what_was_made_once(made, tmp_path):

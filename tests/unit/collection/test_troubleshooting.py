@@ -78,7 +78,7 @@ OF_PLACES = {
     "plugins/module_utils/engines/hammerdb_load.py: failure.code": set(),
     # The shape of what a host notes.
     "plugins/plugin_utils/store/archive.py: str": set(),
-    'plugins/plugin_utils/windows/engines.py: result["failures"][0]["code"]': set(),
+    'plugins/module_utils/engines/engine.py: result["failures"][0]["code"]': set(),
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.run import duration, preparation, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, duration, preparation, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import expected_s, normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plan_module
 
@@ -327,14 +327,14 @@ def test_a_kept_page_cache_that_lacks_a_part_of_what_is_read_is_told(workload, d
 def test_of_a_layer_with_a_file_per_worker_those_of_the_workers_are_looked_at(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        runner.memory, "resident_bytes", lambda path, offset, size: looked_at.append((path, offset, size)) or 5
+        before_point.memory, "resident_bytes", lambda path, offset, size: looked_at.append((path, offset, size)) or 5
     )
     workload = normalise({"direct": False, "workers": 2, "range": {"offset_bytes": 8192, "size_bytes": 1 << 20}})
     job = {"path": "/srv/a.0", "size_bytes": 4 << 20, "files": ["/srv/a.0", "/srv/a.1", "/srv/a.2"]}
-    assert runner._memory({**job, "workload": workload})["cached_bytes"] == 10
+    assert before_point.memory_of({**job, "workload": workload})["cached_bytes"] == 10
     assert looked_at == [("/srv/a.0", 8192, 1 << 20), ("/srv/a.1", 8192, 1 << 20)]
-    assert runner._used_bytes({**job, "workload": workload}) == 2 << 20
-    assert runner._used_bytes({"path": "/dev/x", "size_bytes": 4 << 20, "workload": workload}) == 1 << 20
+    assert before_point.used_bytes({**job, "workload": workload}) == 2 << 20
+    assert before_point.used_bytes({"path": "/dev/x", "size_bytes": 4 << 20, "workload": workload}) == 1 << 20
 
 
 def test_every_file_of_a_layer_passes_the_guard(monkeypatch):

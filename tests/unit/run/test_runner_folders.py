@@ -130,7 +130,7 @@ def test_a_process_of_an_earlier_start_of_the_machine_is_somebody_elses(host):
 
 def test_what_is_left_of_a_run_without_points_makes_room(host, monkeypatch):
     folder, other = host.run(), host.run({**PLAN, "run_id": "two"}, done=(1,))
-    monkeypatch.setattr(runner, "find_engine", lambda: 1 / 0)
+    monkeypatch.setattr(runner, "find_engine", lambda _name: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # the search for the engine begins when it is gone
         runner.start(PLAN, str(host.base))
     assert not folder.exists()

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_distributed
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, execution, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from unchanged import refused
 
@@ -187,7 +188,7 @@ def test_a_beat_is_packed_with_the_first_point_of_its_round(run, monkeypatch):
 
 
 def test_what_the_engine_says_while_it_measures_is_the_state(run, monkeypatch):
-    monkeypatch.setattr(runner, "STATE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(execution, "STATE_INTERVAL_S", 0.02)
     points = points_of(CEILING)
     words = "Jobs: 1 (f=1): [m(1)][50.0%][r=9B/s,w=2B/s][r=12.5k,w=3 IOPS][eta 00m:01s]"
     # It ends when the state shows the sum of both directions.
@@ -212,14 +213,14 @@ def test_in_which_windows_io_was_completed_is_noted_and_the_log_is_not_kept(run,
     log.write_text(moments or "", encoding="utf-8")
     workload = normalise({"ramp_s": 0, "runtime_s": 1})
     points = points_of(CEILING, workload)
-    copy = f"cat {log} > {runner.fio.WINDOWS_LOG};" if moments else ""
+    copy = f"cat {log} > {fio.WINDOWS_LOG};" if moments else ""
     run.go(run_plan.plan([CEILING], points), f"{copy} cat $GOOD > fio.json")
     (windows,) = run.meta(points[0])["windows"]
     if moments:
         assert (windows["first_s"], windows["last_s"], windows["busy"]) == (0.04, 0.98, 2)
     else:
         assert windows is None
-    assert not (run.folder / "points" / points[0]["point_id"] / runner.fio.WINDOWS_LOG).exists()
+    assert not (run.folder / "points" / points[0]["point_id"] / fio.WINDOWS_LOG).exists()
 
 
 # ---------------------------------------------------------------- an engine that does not end
@@ -227,7 +228,7 @@ def test_in_which_windows_io_was_completed_is_noted_and_the_log_is_not_kept(run,
 
 @pytest.mark.parametrize("script", ["exec sleep 600", "trap '' TERM; while :; do sleep 600; done"])
 def test_an_engine_that_does_not_end_is_ended_and_that_is_said(run, monkeypatch, script):
-    monkeypatch.setattr(runner, "POLITE_S", 0.2)
+    monkeypatch.setattr(execution, "POLITE_S", 0.2)
     workload = normalise({"ramp_s": 0, "runtime_s": 1})
     plan = run_plan.plan([CEILING], points_of(CEILING, workload), grace_s=0)
     state = run.go(plan, f"echo $$ > {run.top}/pid\n{script}")
@@ -240,7 +241,7 @@ def test_an_engine_that_does_not_end_is_ended_and_that_is_said(run, monkeypatch,
 def test_an_engine_that_has_just_ended_needs_no_signal():
     process = subprocess.Popen(["true"], start_new_session=True)
     process.wait()
-    runner._end_group(process)
+    execution.end_group(process)
     assert process.returncode == 0
 
 
@@ -290,7 +291,7 @@ def test_what_nobody_expected_fails_its_point_and_lies_in_the_log(run, disk, mon
 @pytest.mark.parametrize(("step_s", "flags"), [(0.4, []), (-0.6, ["clock_stepped"]), (3600.0, ["clock_stepped"])])
 def test_a_clock_that_steps_while_a_point_is_measured_is_told(run, monkeypatch, step_s, flags):
     ahead = iter([100.0, 100.0 + step_s])
-    monkeypatch.setattr(runner, "_clock_ahead_s", lambda: next(ahead))
+    monkeypatch.setattr(before_point, "clock_ahead_s", lambda: next(ahead))
     points = points_of(CEILING)
     run.go(run_plan.plan([CEILING], points), "cat $GOOD > fio.json")
     assert run.meta(points[0])["flags"] == flags
@@ -502,7 +503,7 @@ def test_a_run_is_refused_before_anything_is_made_where_there_is_no_engine(tmp_p
 def test_a_run_is_refused_before_anything_is_made_where_a_layer_is_not_safe(tmp_path, run, disk, monkeypatch):
     refusal = device_safety.refusal("device_swap", "It is swap.", "Choose another.")
     monkeypatch.setattr(device_safety, "judge", lambda *_arguments: ([refusal], []))
-    monkeypatch.setattr(runner, "find_engine", lambda: "/usr/bin/fio")
+    monkeypatch.setattr(runner, "find_engine", lambda _name: "/usr/bin/fio")
     plan = run_plan.plan([CEILING, disk], points_of(CEILING) + points_of(disk))
     with refused(tmp_path) as caught:
         runner.start(plan, str(tmp_path / "base"))
@@ -518,7 +519,7 @@ def test_what_a_started_run_needs_lies_in_a_folder_of_its_own_before_it_is_left_
         )
         return 4711
 
-    monkeypatch.setattr(runner, "find_engine", lambda: "/usr/bin/true")
+    monkeypatch.setattr(runner, "find_engine", lambda _name: "/usr/bin/true")
     monkeypatch.setattr(runner.environment, "fingerprint", lambda _layers, engine: {"engine": engine})
     monkeypatch.setattr(runner, "detach", detach)
     plan, base = two(), str(tmp_path / "base")
@@ -553,12 +554,13 @@ def test_of_a_fill_on_many_hosts_the_one_that_failed_is_named(tmp_path, monkeypa
     output.write_text("words", encoding="utf-8")
     servers = [{"host": "a"}, {"host": "b"}]
     results = [{"failures": [{"message": "b was lost."}, {"message": "b is slow."}]}]
-    monkeypatch.setattr(runner.fio_distributed, "results", lambda text, _servers: results if text == "words" else [])
-    assert runner._of_servers(str(output), servers) == "b was lost. b is slow."
-    assert runner._of_servers(str(output), []) == ""
+    monkeypatch.setattr(fio_distributed, "results", lambda text, _servers: results if text == "words" else [])
+    supervisor = runner.Supervisor(str(tmp_path), two(), "fio")
+    assert supervisor._of_servers(str(output), servers) == "b was lost. b is slow."
+    assert supervisor._of_servers(str(output), []) == ""
 
     def nothing(_text, _servers):
         raise Failure("no_result", "Nothing.", "Look.")
 
-    monkeypatch.setattr(runner.fio_distributed, "results", nothing)
-    assert runner._of_servers(str(output), servers) == ""
+    monkeypatch.setattr(fio_distributed, "results", nothing)
+    assert supervisor._of_servers(str(output), servers) == ""

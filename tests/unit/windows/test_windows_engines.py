@@ -8,14 +8,15 @@ from __future__ import annotations
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.times import unix_s
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import icf
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import engine, icf, iometer
+from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import engines
 from hypothesis import given
 from hypothesis import strategies as st
 
 SETTINGS = {"program": None, "root": "C:\\storlab", "session": "auto", "iometer_version": "1.1.0"}
-FIO, DISKSPD, IOMETER = (engines.ENGINES_HERE[name] for name in ("fio", "diskspd", "iometer"))
+FIO, DISKSPD, IOMETER = (ENGINES[name] for name in ("fio", "diskspd", "iometer"))
 MIB = 1 << 20
 
 
@@ -37,13 +38,17 @@ def job(
     }
 
 
+def place(folder: str) -> engine.Place:
+    return engine.Place(folder, windows=True, version="1.1.0")
+
+
 def numbers(batches: list) -> list:
     return [[int(point["point_id"].rpartition(".")[2]) for point in batch] for batch in batches]
 
 
-@pytest.mark.parametrize("engine", [FIO, DISKSPD])
-def test_fio_and_diskspd_run_one_point_at_a_time(engine):
-    assert numbers(engine.batches([job(1), job(2, block_size="8k")])) == [[1], [2]]
+@pytest.mark.parametrize("single", [FIO, DISKSPD])
+def test_fio_and_diskspd_run_one_point_at_a_time(single):
+    assert numbers(single.batches([job(1), job(2, block_size="8k")])) == [[1], [2]]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +90,11 @@ def test_iometer_takes_together_what_one_configuration_runs_in_this_order(points
 
 def test_a_run_of_iometer_has_a_limited_number_of_tests():
     many = [job(number, block_size=512 * number) for number in range(1, 71)]
-    assert [len(batch) for batch in IOMETER.batches(many)] == [engines.MOST_TESTS, 70 - engines.MOST_TESTS]
+    assert [len(batch) for batch in IOMETER.batches(many)] == [iometer.MOST_TESTS, 70 - iometer.MOST_TESTS]
 
 
 def test_fio_is_given_a_job_file():
-    run = FIO.run([job()], "C:\\storlab\\t\\r-1", SETTINGS)
+    run = FIO.command([job()], place("C:\\storlab\\t\\r-1"))
     assert run["arguments"] == ["--output-format=json+", "--output=fio.json", "job.fio"]
     lines = run["files"]["job.fio"].splitlines()
     assert "filename=\\\\.\\PhysicalDrive3" in lines
@@ -100,7 +105,7 @@ def test_fio_is_given_a_job_file():
 
 
 def test_diskspd_is_given_a_command_line_and_its_output_is_kept():
-    run = DISKSPD.run([job(read_percent=70, queue_depth=9)], "C:\\storlab\\t\\r-1", SETTINGS)
+    run = DISKSPD.command([job(read_percent=70, queue_depth=9)], place("C:\\storlab\\t\\r-1"))
     assert run["arguments"][:6] == ["-b4096", "-r4096", "-w30", "-o9", "-t1", "-W2"]
     assert run["arguments"][-1] == "#3"
     assert "-z41" in run["arguments"]
@@ -110,7 +115,7 @@ def test_diskspd_is_given_a_command_line_and_its_output_is_kept():
 
 
 def test_iometer_is_given_a_drive_by_its_number():
-    run = IOMETER.run([job(), job(2, block_size="8k")], "C:\\storlab\\t\\r-1", SETTINGS)
+    run = IOMETER.command([job(), job(2, block_size="8k")], place("C:\\storlab\\t\\r-1"))
     assert run["arguments"] == [
         "/c",
         "C:\\storlab\\t\\r-1\\iometer.icf",
@@ -124,7 +129,7 @@ def test_iometer_is_given_a_drive_by_its_number():
     assert run["leaves"] == "Dynamo.exe"
     assert 20000 <= int(run["mark"].removeprefix("-p ")) < 30000
     # Another run meets its Dynamo elsewhere.
-    assert IOMETER.run([job()], "C:\\storlab\\t\\r-2", SETTINGS)["mark"] != run["mark"]
+    assert IOMETER.command([job()], place("C:\\storlab\\t\\r-2"))["mark"] != run["mark"]
     text = run["files"]["iometer.icf"]
     assert "\r\n\t3: " in text
     assert text.count("\n") == text.count("\r\n")
@@ -135,10 +140,9 @@ def test_iometer_is_given_a_drive_by_its_number():
 
 
 def test_iometer_measures_a_file_through_a_second_name_and_no_larger_than_it_is():
-    run = IOMETER.run(
+    run = IOMETER.command(
         [job(path="T:\\storlab-benchmark.dat", size_bytes=48 * MIB, range={"offset_bytes": MIB})],
-        "C:\\storlab\\t\\r-1",
-        SETTINGS,
+        place("C:\\storlab\\t\\r-1"),
     )
     assert (run["link"], run["link_target"]) == ("T:\\iobw.tst", "T:\\storlab-benchmark.dat")
     (found,) = icf.workloads(run["files"]["iometer.icf"])
@@ -166,31 +170,31 @@ def test_settings_that_cannot_work_are_refused(settings):
 
 
 def test_fio_writes_a_layer_in_one_run():
-    make, point = FIO.fill(job(size_bytes=5 * MIB), engines.FILL_BLOCK_BYTES, 0, None, SETTINGS)
-    text = make("C:\\storlab\\t\\r-1")["files"]["job.fio"]
+    make, point = FIO.fill(job(size_bytes=5 * MIB), engine.FILL_BLOCK_BYTES, 0, None)
+    text = make(place("C:\\storlab\\t\\r-1"))["files"]["job.fio"]
     assert point["least_bytes"] == 5 * MIB
     assert "rw=write" in text
     assert f"size={5 * MIB}" in text
 
 
 def test_writing_nothing_is_a_failure():
-    _make, point = DISKSPD.fill(job(), engines.FILL_BLOCK_BYTES, 0, None, SETTINGS)
+    _make, point = DISKSPD.fill(job(), engine.FILL_BLOCK_BYTES, 0, None)
     with pytest.raises(Failure) as caught:
-        DISKSPD._written({"failures": [{"code": "no_io", "message": "No I/O was done."}]}, point)
+        DISKSPD.written({"failures": [{"code": "no_io", "message": "No I/O was done."}]}, point)
     assert caught.value.code == "no_io"
 
 
 @given(
     size_mib=st.integers(1, 400),
     bytes_s=st.floats(2 * MIB, 900 * MIB),
-    on_its_way=st.integers(0, engines.FILL_DEPTH),
+    on_its_way=st.integers(0, engine.FILL_DEPTH),
     jitter=st.lists(st.floats(0.3, 1.6), min_size=1, max_size=5),
 )
 def test_what_only_knows_time_still_writes_every_byte(size_mib, bytes_s, on_its_way, jitter):
     """The device is a row of blocks; each run writes from its start on, begins anew at its end, and leaves gaps among the last ones."""
     size, written, position, rate = size_mib * MIB, set(), 0, None
     for turn in range(1000):
-        _make, point = DISKSPD.fill(job(size_bytes=size), engines.FILL_BLOCK_BYTES, position, rate, SETTINGS)
+        _make, point = DISKSPD.fill(job(size_bytes=size), engine.FILL_BLOCK_BYTES, position, rate)
         workload = point["workload"]
         assert workload["range"] == {"offset_bytes": position, "size_bytes": size - position}
         assert (workload["read_percent"], workload["random_percent"], workload["workers"]) == (0, 0, 1)
@@ -201,12 +205,12 @@ def test_what_only_knows_time_still_writes_every_byte(size_mib, bytes_s, on_its_
         issued = range(done + on_its_way)
         finished = [block for block in issued if not on_its_way or block != done - 1][:done]
         written.update(first + block % span for block in finished)
-        sure, rate = DISKSPD._written(
+        sure, rate = DISKSPD.written(
             {"failures": [], "runtime_s": float(workload["runtime_s"]), "write": {"bytes": len(finished) * MIB}}, point
         )
         if sure < point["least_bytes"]:
             # Too slow for its queue; told as a failure.
-            assert done <= engines.FILL_DEPTH + 1
+            assert done <= engine.FILL_DEPTH + 1
             return
         position += sure
         if position >= size:

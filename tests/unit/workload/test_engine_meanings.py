@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.meanings import DIFFERENCES, meanings
+from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.meanings import DIFFERENCES
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 
 PAUSE, APART, MIXED = "think_time_in_flight", "workers_not_apart", "directions_apart"
@@ -35,5 +36,5 @@ PAUSE, APART, MIXED = "think_time_in_flight", "workers_not_apart", "directions_a
     ],
 )
 def test_what_is_not_the_same_in_every_engine_is_flagged(engine, said, flags):
-    assert meanings(engine, normalise(said)) == flags
+    assert ENGINES[engine].meanings(normalise(said)) == flags
     assert set(flags) <= set(DIFFERENCES)

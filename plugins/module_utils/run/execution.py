@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One start of an engine on this host, watched to its end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from typing import Any, NamedTuple, Protocol
+
+from ..core.failure import exit_words
+from ..core.times import utc
+from ..engines.engine import GRACE_S, Engine, Start
+from ..linux.watch.meter import STALE_S, Meter, Series
+from ..result import standstill
+
+# How long an engine may take to end when it is asked to, before it is made to.
+POLITE_S = 5
+STATE_INTERVAL_S = 1.0
+
+
+class Watcher(Protocol):
+    """Who starts an engine."""
+
+    stopping: bool
+
+    def die_with_me(self) -> None:
+        """Runs in the new process."""
+
+    def show(self, **news: Any) -> None:
+        """Say in state.json what goes on."""
+
+    def remaining_s(self) -> float:
+        """How long the run still takes."""
+
+
+class Lengths(NamedTuple):
+    """What a start was asked for, in seconds."""
+
+    ramp_s: float
+    runtime_s: float
+    grace_s: float = GRACE_S
+
+
+class Execution:
+    """A start in a folder. phase: what it is called while it runs, '' of a point that is measured."""
+
+    def __init__(self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "") -> None:
+        self.engine, self.program, self.folder, self.watcher, self.phase = engine, program, folder, watcher, phase
+
+    def run(
+        self, start: Start, meter: Meter, lengths: Lengths, series: Series | None, log_ms: int | None
+    ) -> dict[str, Any]:
+        """Run it to its end and say how it went. Never raises for what the engine does."""
+        for name, text in {**start["files"], **start["job"]}.items():
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as handle:
+                handle.write(text)
+        started, errors_path = utc(), os.path.join(self.folder, "stderr.txt")
+        with open(errors_path, "wb") as errors:
+            process = subprocess.Popen(
+                [self.program, *start["arguments"]],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=self.watcher.die_with_me,
+            )
+        timed_out = self._watch(process, meter, lengths, series)
+        meter.end()
+        seen, ended = meter.device_seen(), time.monotonic()
+        if os.path.getsize(errors_path) == 0:
+            os.unlink(errors_path)
+        return {
+            "exit_code": process.returncode,
+            "timed_out": timed_out,
+            "started_utc": started,
+            "finished_utc": utc(),
+            "begun": meter.begun,
+            "ended": ended,
+            "changed": meter.changed(),
+            "span_unix_s": meter.span_unix_s(),
+            "seen": seen,
+            "windows": self._windows(log_ms) if log_ms else None,
+        }
+
+    def _watch(self, process: subprocess.Popen[bytes], meter: Meter, lengths: Lengths, series: Series | None) -> bool:
+        """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when stopped.
+
+        Whether it was ended at the deadline.
+        """
+        pipe: int = process.stdout.fileno()  # type: ignore[union-attr] # it was started with a pipe
+        recent, heard_s, tick_s = b"", 0.0, 0.0
+        deadline_s = sum(lengths)
+        while True:
+            meter.look(process.pid)
+            elapsed = meter.elapsed_s()
+            if elapsed >= tick_s:
+                self._tick(meter.sample(process.pid), elapsed, lengths, series, (recent, heard_s, tick_s == 0))
+                tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
+            if elapsed > deadline_s or self.watcher.stopping:
+                # Where this process stood still itself, the engine may have ended long ago.
+                late = elapsed > deadline_s and process.poll() is None
+                end_group(process)
+                return late
+            wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
+            if select.select([pipe], [], [], max(wait_s, 0))[0]:
+                chunk = os.read(pipe, 65536)
+                if not chunk:
+                    process.wait()
+                    return False
+                recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+    def _tick(
+        self,
+        sample: Any,
+        elapsed: float,
+        lengths: Lengths,
+        series: Series | None,
+        heard: tuple[bytes, float, bool],
+    ) -> None:
+        """Once a second. heard: (the end of what the engine printed, when, whether this is the first time)."""
+        ramp_s, runtime_s = lengths.ramp_s, lengths.runtime_s
+        recent, heard_s, first = heard
+        in_ramp = elapsed < ramp_s
+        if series is not None and first:
+            series.started(sample)
+        elif series is not None:
+            fresh = recent if elapsed - heard_s <= STALE_S and not 0 < ramp_s > elapsed - STALE_S else b""
+            # A row is of the second that has gone by, and belongs to where most of it was.
+            phase = "ramp" if elapsed - STATE_INTERVAL_S / 2 < ramp_s else "measure"
+            series.add(phase, sample, *self.engine.live(fresh))
+        self.watcher.show(
+            phase=self.phase or ("ramp" if in_ramp else "measure"),
+            elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1),
+            phase_s=round(ramp_s if in_ramp else runtime_s, 1),
+            iops=self.engine.live(recent)[0],
+            remaining_s=self.watcher.remaining_s(),
+        )
+
+    def _windows(self, log_ms: int) -> dict[str, Any] | None:
+        """In which windows of its measured time it completed I/O, as standstill.seen says it. The log is not kept."""
+        path = os.path.join(self.folder, self.engine.moments_file)
+        try:
+            windows = standstill.seen(self.engine.moments_ms(text_of(path)), log_ms)
+        except FileNotFoundError:
+            return None
+        os.unlink(path)
+        return windows
+
+    def error(self, done: dict[str, Any]) -> str | None:
+        """Why a start failed that measures nothing, with the engine's own words; None when it did not. done: as run returns it."""
+        if not done["timed_out"] and not done["exit_code"]:
+            return None
+        paths = (os.path.join(self.folder, name) for name in ("stderr.txt", self.engine.raw_file))
+        # Its words stand before its figures.
+        words = " ".join(text_of(path) for path in paths if os.path.exists(path))
+        lines = words.partition(self.engine.begins)[0].split("\n")
+        reason = next((f" It says: {line.strip()[:200]}." for line in lines if line.strip()), "")
+        ended = f"{self.engine.name} {exit_words(done['exit_code'])}"
+        return f"{ended}{' after it was asked to' if done['timed_out'] else ''}.{reason}"
+
+
+def text_of(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+        return handle.read()
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    for number, patience in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            pass  # it ended by itself just now
+        try:
+            process.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
