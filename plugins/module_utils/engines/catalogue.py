@@ -10,11 +10,12 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..workload.workload import Workload
 from .diskspd import Diskspd
+from .elbencho import Elbencho
 from .engine import Engine
 from .fio_engine import Fio
 from .iometer import Iometer
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer())}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer(), Elbencho())}
 
 
 def engine_of(name: Any, variable: str = "engine") -> Engine:

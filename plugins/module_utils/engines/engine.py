@@ -83,7 +83,7 @@ class Engine:
     comment = "# "  # begins a line of job_file that says nothing to the engine
     linux = False
     program = ""  # on Linux hosts
-    package = ""  # of Debian, that brings the program
+    package = ""  # of Debian, that brings the program, or ''
     moments_file = ""  # its log of when I/O ended, as Place.log_ms asks for it, or ''
     windows = True
     programs: tuple[str, ...] = ()  # on Windows hosts, where to look for it

@@ -347,7 +347,7 @@ def _figures(row: _Row) -> tuple[Any, ...]:
     bins = _bins(row, figures["total"]["ios"])
     if bins:
         figures["latency_bins"] = bins
-        figures["total"].update(_bounds(bins, figures["total"].get("latency_max_ns")))
+        figures["total"].update(bounds(bins, figures["total"].get("latency_max_ns")))
     if row.count("# Managers") <= 1:
         # Who does I/O uses a processor: 0 is what stands where nothing was measured.
         figures["cpu"] = schema.without_none({"host_busy_percent": row.number_of("% CPU Utilization") or None})
@@ -373,19 +373,19 @@ def _bins(row: _Row, ios: int) -> Any:
     }
 
 
-def _bounds(bins: dict[str, Any], longest: Any) -> dict[str, Any]:
+def bounds(bins: dict[str, Any], longest: Any) -> dict[str, Any]:
     """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
-    bounds = {}
+    known = {}
     positions = histogram.percentiles(
         {str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES
     )
     for percent, name in schema.PERCENTILES.items():
         low, high, stem = bins["lower"][positions[percent]], bins["upper"][positions[percent]], name[: -len("_ns")]
-        bounds[f"{stem}_lower_ns"] = low
+        known[f"{stem}_lower_ns"] = low
         upper = min((value for value in (high, longest) if value is not None), default=None)
         if upper is not None:
-            bounds[f"{stem}_upper_ns"] = max(low, upper)
-    return bounds
+            known[f"{stem}_upper_ns"] = max(low, upper)
+    return known
 
 
 def _places(rows: list[Any]) -> dict[str, Any]:

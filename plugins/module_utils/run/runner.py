@@ -216,6 +216,10 @@ def find_engine(name: str = "fio") -> str:
     path = shutil.which(engine.program)
     if not path:
         remedy = f"Install the package {engine.package}, or set benchmark_install_packages to true."
+        if not engine.package:
+            remedy = (
+                f"Install {engine.name}, which no package of Debian brings; docs/engines.md says where it comes from."
+            )
         raise Failure("engine_missing", f"{engine.program} is not installed on this host.", remedy)
     return os.path.realpath(path)
 

@@ -218,13 +218,19 @@ def _is_guest(system: System, cpuinfo: str) -> bool:
     return rented or vendor.startswith(GUEST_MAKERS) or product.startswith(GUEST_MAKERS)
 
 
+def _version(printed: str) -> str:
+    """The line with the version: some programs print their name before it, and how they were built behind it."""
+    lines = [line.strip(" *\t") for line in printed.strip().splitlines()]
+    return next((line for line in lines if re.search(r"\d", line)), printed.strip())
+
+
 def _engine(system: System, path: str) -> dict[str, Any]:
     done = system.run([path, "--version"])
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest()
     return {
         "name": os.path.basename(path),
-        "version": done[1].strip() if done else None,
+        "version": _version(done[1]) if done else None,
         "path": path,
         "sha256": digest,
     }
