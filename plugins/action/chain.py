@@ -13,16 +13,17 @@ from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, limit, owner, written
+from ..plugin_utils.chain.testbed import Testbed, mappings
 from ..plugin_utils.store import ledger
 
 
-def absent_machines(testbed: expand.Testbed) -> list:
+def absent_machines(testbed: Testbed) -> list:
     """Machines of the embedded lab that do not run now, and the hosts that stand on them."""
     if not testbed.embedded:
         return []
     controller = testbed.hosts[testbed.embedded]
     folder = f"/run/storlab/{controller.own.get('embedded_lab_netns')}/vm"
-    machines = [machine["name"] for machine in expand.mappings(controller.variables["embedded_lab_machines"])]
+    machines = [machine["name"] for machine in mappings(controller.variables["embedded_lab_machines"])]
     absent = {name for name in machines if running_pid(f"{folder}/{name}") is None}
     above = absent
     while above:
@@ -31,7 +32,7 @@ def absent_machines(testbed: expand.Testbed) -> list:
     return sorted(absent)
 
 
-def left_out(testbed: expand.Testbed, scope: str, task_vars: dict) -> list:
+def left_out(testbed: Testbed, scope: str, task_vars: dict) -> list:
     """[{host, layers}] of what --limit leaves out; Failure 'limit_unfit' where this playbook cannot do its work without it."""
     if "ansible_limit" not in task_vars:
         return []
@@ -44,7 +45,7 @@ def left_out(testbed: expand.Testbed, scope: str, task_vars: dict) -> list:
     return [{"host": name, "layers": layers} for name, layers in limit.left_out(testbed, groups, playing).items()]
 
 
-def note(testbed: expand.Testbed, event: str, **details) -> None:
+def note(testbed: Testbed, event: str, **details) -> None:
     """A line in the testbed's ledger; Failure 'results_unwritable' where it cannot be kept."""
     try:
         ledger.append(os.path.join(testbed.results_dir, testbed.testbed_id), event, **details)
@@ -57,7 +58,7 @@ def note(testbed: expand.Testbed, event: str, **details) -> None:
         ) from error
 
 
-def remember(testbed: expand.Testbed, probes: dict, notes: dict) -> None:
+def remember(testbed: Testbed, probes: dict, notes: dict) -> None:
     """Note the devices that are going to be written to; Failure 'record_unwritable' where that cannot be, before one is touched."""
     try:
         written.remember(testbed.state_dir, probes, notes)

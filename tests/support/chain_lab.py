@@ -9,6 +9,7 @@ import copy
 
 import yaml
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.testbed import Testbed
 
 SECRETS = {"chap": "sixteen-letters1", "mutual_chap": "fifteen-letter2", "nbd": "letters-of-both-sides-of-nbd-0123"}
 ROLES = inventory.role_options()
@@ -34,7 +35,7 @@ def lab_of(text: str, **more) -> dict:
     }
 
 
-def expanded(text: str, **more) -> expand.Testbed:
+def expanded(text: str, **more) -> Testbed:
     """The testbed, which has nothing wrong."""
     lab = lab_of(text, **more)
     before = copy.deepcopy(lab)

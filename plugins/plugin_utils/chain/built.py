@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .drawing import masked
-from .expand import Testbed, addresses_of, mappings
 from .shape import Problem, shown
+from .testbed import Testbed, addresses_of, mappings
 
 # Variables of the roles that say what is made; with secrets replaced.
 KEPT = (

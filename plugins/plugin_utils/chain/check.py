@@ -22,10 +22,11 @@ from ...module_utils.engines.catalogue import misplaced
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
-from . import existing_storage, identifiers, role_values, texts
+from . import identifiers, role_values, texts
 from .description import ALSO_CALLED, CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
-from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, emulated_disks, existing_hosts, is_address, mappings
 from .shape import Problem, did_you_mean, near, shown
+from .stages import existing_storage
+from .testbed import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
 SECRET_LENGTHS = (12, 16)
@@ -380,7 +381,7 @@ def _who_logs_in(testbed: Testbed, entry: dict[str, Any]) -> str:
 def _emulated(testbed: Testbed) -> list[Problem]:
     problems = []
     for target in testbed.targets:
-        numbers = {disk.index: len(emulated_disks(disk)) for disk in testbed.disks if disk.target == target}
+        numbers = {disk.index: len(disk.emulated) for disk in testbed.disks if disk.target == target}
         total, most = sum(numbers.values()), max(numbers, key=lambda index: numbers[index], default=0)
         if total > MOST_EMULATED:
             variable = f"testbed.disks[{most}].raid.emulated.count"
@@ -1041,7 +1042,7 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """Storage that was there before, and workloads that would write to it."""
     names = [layer["name"] for layer in testbed.layers]
-    problems = existing_storage.problems(testbed.description["existing"], existing_hosts(testbed), names)
+    problems = existing_storage.problems(testbed.description["existing"], existing_storage.hosts_of(testbed), names)
     for name, host in testbed.hosts.items():
         if mappings(host.variables.get(existing_storage.VARIABLE)):
             workloads = lab.get("workloads", {}).get(name, [])

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...module_utils.core.layers import Layer
-from .expand import OVERRIDDEN, Disk, Host, Testbed, mappings
 from .shape import Problem, shown
+from .testbed import OVERRIDDEN, Disk, Host, Testbed, mappings
 
 OVERWRITTEN, FORMATTED = "OVERWRITTEN", "FORMATTED"
 PROOFS = ("serial", "naa", "wwid", "uuid")

@@ -12,9 +12,10 @@ from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.backing.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.backing.cache_tier import provider_of
 from ...module_utils.linux.exports.target_providers import PROVIDERS
-from . import devices, existing_storage, written
-from .expand import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
+from . import devices, written
 from .shape import Problem, shown
+from .stages import existing_storage
+from .testbed import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
 STAGES = {

@@ -12,8 +12,8 @@ import yaml
 from ...module_utils.core.iscsi_names import portal_text
 from ...module_utils.core.layers import Layer
 from . import devices
-from .expand import Testbed, mappings
 from .shape import SECRET
+from .testbed import Testbed, mappings
 
 MASK = "********"
 

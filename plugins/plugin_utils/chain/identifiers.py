@@ -13,8 +13,8 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .expand import Host, Testbed, mappings
 from .shape import Problem, shown
+from .testbed import Host, Testbed, mappings
 
 # Platforms whose names of files and datastores are the same in capitals and in small letters.
 CASELESS = ("windows", "esxi")

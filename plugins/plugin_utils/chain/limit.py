@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...module_utils.core.failure import Failure
-from .expand import Testbed
+from .testbed import Testbed
 
 # The groups that a playbook works on: one of their hosts must be left. `any` works on the controller, which --limit does not take away.
 MACHINES = ("targets", "hypervisors", "clients", "embedded_controllers")

@@ -13,7 +13,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
 from .description import size_mib
 from .doctor import short
-from .expand import is_address
+from .testbed import is_address
 
 KINDS = ("local", "linux", "kvm", "esxi", "windows_esxi")
 GROUPS = {"linux": "clients", "kvm": "hypervisors", "esxi": "hypervisors", "windows_esxi": "hypervisors"}

@@ -17,8 +17,8 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.linux.backing import ramdisk
 from ...module_utils.linux.clients import datastore
 from ...module_utils.linux.exports import iscsi_target, tgt
-from .expand import OVERRIDDEN, Host, Testbed, mappings
 from .shape import Problem, fit, shown
+from .testbed import OVERRIDDEN, Host, Testbed, mappings
 
 
 def problems(testbed: Testbed) -> list[Problem]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, expand
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, emulated, expand
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.stages import guest_vm
 from chain_lab import EMBEDDED, ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
 from places import ROOT
 
@@ -159,9 +160,9 @@ def test_the_embedded_testbed_is_what_release_0_3_0_made():
 
 def test_all_machines_of_the_embedded_lab_start_with_the_same_options():
     role = (ROOT / "roles/embedded_lab/tasks/present.yml").read_text(encoding="utf-8")
-    assert f"append: >-\n      {expand.KERNEL_OPTIONS}\n" in role
+    assert f"append: >-\n      {guest_vm.KERNEL_OPTIONS}\n" in role
     [guest] = expanded(EMBEDDED).hosts["c1"].variables["guest_vm_guests"]
-    assert guest["boot"]["append"].startswith(f"{expand.KERNEL_OPTIONS} storlab.hostname=g1 ")
+    assert guest["boot"]["append"].startswith(f"{guest_vm.KERNEL_OPTIONS} storlab.hostname=g1 ")
 
 
 def test_layers_of_two_linux_hosts():
@@ -639,9 +640,9 @@ def test_the_drawing_shows_every_layer_below_what_lies_on_it():
 
 
 def test_names_of_taps_fit_and_differ():
-    names = [expand.tap_name(f"hypervisor{number:02}") for number in range(1, 12)]
+    names = [emulated.tap_name(f"hypervisor{number:02}") for number in range(1, 12)]
     assert len(set(names)) == 11 and all(len(name) <= 15 for name in names)
-    assert expand.tap_name("target01") == "tap-target01"
+    assert emulated.tap_name("target01") == "tap-target01"
 
 
 def test_linux_initiators_log_in_through_every_portal_and_a_target_to_itself_through_one():

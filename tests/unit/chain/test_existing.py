@@ -11,9 +11,9 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import (
     check,
     doctor,
     drawing,
-    existing_storage,
     expand,
 )
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.stages import existing_storage
 from chain_lab import TWO_LINUX, expanded, lab_of
 
 NAS = """

@@ -16,6 +16,8 @@ from .lio import LioTarget, lun_identity, newly_exported, plan
 OPTIONS: dict[str, Any] = {}
 COMMANDS: dict[str, tuple[str, str]] = {}
 KERNEL_MODULES = ("target_core_mod", "iscsi_target_mod")
+FIRST_LUN = 0
+SHARES_LUNS = False
 
 
 class Area(converge.Area):

@@ -21,6 +21,9 @@ OPTIONS: dict[str, Any] = {
 }
 COMMANDS = {"tgtd": ("tgt", "scsi-target-utils"), "tgtadm": ("tgt", "scsi-target-utils")}
 KERNEL_MODULES: tuple[str, ...] = ()
+# LUN 0 is tgt's own controller.
+FIRST_LUN = 1
+SHARES_LUNS = True
 
 
 class Area(converge.Area):

@@ -4,8 +4,9 @@
 """What can make iSCSI targets on a Linux host: one file each, and one line here.
 
 A provider has OPTIONS, an argument specification of what it alone is told; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
-KERNEL_MODULES, which the host must have; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for and returns
-``{changed, steps, diff, layers}``. params are those of iscsi_target.SPEC and OPTIONS.
+KERNEL_MODULES, which the host must have; FIRST_LUN, the lowest number of a LUN, and SHARES_LUNS, whether it shows all LUNs of a target to each
+initiator; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for and returns ``{changed, steps, diff, layers}``. params
+are those of iscsi_target.SPEC and OPTIONS.
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ PROVIDERS: dict[str, ModuleType] = {
     "lio": provider_lio,
     "tgt": provider_tgt,
 }
+
+
+def first_lun(provider: str | None) -> int:
+    """The lowest number of a LUN; 0 of one that is not here, such as that of Windows."""
+    return int(getattr(PROVIDERS.get(str(provider)), "FIRST_LUN", 0))
+
+
+def shares_luns(provider: str | None) -> bool:
+    """Whether it shows every LUN of a target to each initiator."""
+    return bool(getattr(PROVIDERS.get(str(provider)), "SHARES_LUNS", False))
 
 
 def options_of(provider: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...module_utils.core.layers import Layer
-from ...module_utils.linux.clients.attached import NEEDED, NFS_PORT
-from ...module_utils.linux.disks.device_safety import PROOFS
-from ...module_utils.workload.workload import Workload, directions, workload_id
-from .shape import Problem, did_you_mean, shown
+from ....module_utils.core.layers import Layer
+from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
+from ....module_utils.linux.disks.device_safety import PROOFS
+from ....module_utils.workload.workload import Workload, directions, workload_id
+from ..shape import Problem, did_you_mean, shown
+from ..stage import Stage
+from ..testbed import Context, Host, Testbed, mappings
 
 STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
@@ -205,3 +207,31 @@ def writers(host: str, profile: Any, workloads: list[Workload]) -> list[Problem]
     if profile:
         return [Problem(f"benchmark_profile of {host}", shown(profile), why, remedy)]
     return [Problem(f"benchmark_workloads of {host}", "a list", why, remedy)]
+
+
+def hosts_of(testbed: Testbed) -> Hosts:
+    """The hosts that may read storage that was there before."""
+    guests = testbed.groups.get("guests", [])
+    members = dict.fromkeys([*testbed.targets, *testbed.initiators, *guests])
+    platforms = {name: testbed.hosts[name].platform for name in members}
+    return Hosts(platforms, testbed.initiators, guests, testbed.groups)
+
+
+class ExistingStorage(Stage):
+    name = STAGE
+    floor = 6
+
+    def derive(self, context: Context) -> None:
+        published, testbed = context.lab.get("published", {}), context.testbed
+        by_host = derived(context.description["existing"], hosts_of(testbed))
+        for name, host in testbed.hosts.items():
+            built = any(layer.get("provider") == "existing" for layer in published.get(name, []))
+            if name in by_host or built or VARIABLE in host.own:
+                context.derive(host, VARIABLE, by_host.get(name, []), "testbed.existing")
+                host.only_reads = name in testbed.initiators and host.platform == "linux"
+
+    def runs_on(self, context: Context, host: Host) -> bool:
+        return VARIABLE in host.variables
+
+    def layers(self, host: Host) -> list[Layer]:
+        return layers({host.name: mappings(host.variables.get(VARIABLE))})

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stage ``benchmark``: the measured hosts."""
+
+from __future__ import annotations
+
+from ..stage import Stage
+from ..testbed import Context, Host, addresses_of, mappings
+
+
+class Benchmark(Stage):
+    name = "benchmark"
+
+    def derive(self, context: Context) -> None:
+        _measured(context)
+
+    def runs_on(self, context: Context, host: Host) -> bool:
+        return "benchmark_platform" in host.variables
+
+
+def _measured(context: Context) -> None:
+    # The embedded lab makes its guests: one that nobody describes is not there.
+    listed = [mappings(host.variables.get("guest_vm_guests")) for host in context.testbed.hosts.values()]
+    made = {guest.get("host") for guests in listed for guest in guests}
+    unmade = set(context.testbed.groups.get("guests", [])) - made if context.testbed.embedded else set()
+    for name in context.testbed.targets + context.testbed.initiators + context.testbed.groups.get("guests", []):
+        host = context.testbed.hosts[name]
+        if name in unmade:
+            continue
+        windows = host.platform == "windows"
+        runs = f"{name} runs {host.platform.capitalize()}"
+        # Nothing is measured on an ESXi host; what it counts is kept after each round.
+        context.derive(host, "benchmark_platform", host.platform, runs)
+        links = _links(context, host) if host.platform == "linux" else []
+        because = (
+            "the targets that it logs in to or mounts from"
+            if links
+            else "no Linux target that it reaches over a network"
+        )
+        context.derive(host, "benchmark_networks", links, because)
+        profile = context.derive(host, "benchmark_profile", "", "none is named")
+        if profile and host.own.get("benchmark_workloads"):
+            host.own["benchmark_workloads"] = []
+        context.derive(host, "benchmark_workloads", [], "benchmark_profile")
+        target, fio = name in context.testbed.targets, host.own.get("benchmark_engine", "fio") == "fio"
+        if host.platform == "esxi":
+            context.derive(host, "benchmark_ceiling", False, runs)
+        elif context.testbed.embedded:
+            # The machines have the same emulated processor.
+            context.derive(
+                host,
+                "benchmark_ceiling",
+                target,
+                "all machines have the same processor, so only the targets matter",
+            )
+        else:
+            context.derive(host, "benchmark_ceiling", not windows or (fio and not target), runs)
+        own = addresses_of(host.own)
+        context.derive(host, "benchmark_server_address", own[0][0] if own else "", f"testbed_address of {name}")
+
+
+def _links(context: Context, host: Host) -> list[dict[str, str]]:
+    """[{target, address}] of the Linux targets on other machines that a host's sessions and mounts go to, each once."""
+    links = []
+    for target in context.testbed.targets:
+        exports = mappings(context.testbed.hosts[target].variables.get("iscsi_target_targets"))
+        names = {export.get("name") for export in exports}
+        for session in mappings(host.variables.get("iscsi_initiator_targets")):
+            if session.get("iqn") in names:
+                ways = [session.get("portal"), *mappings(session.get("other_portals"))]
+                links += [(target, way.get("address")) for way in mappings(ways)]
+    for store in context.testbed.stores:
+        if store.over and host.name in store.hosts:
+            addresses = addresses_of(context.testbed.hosts[store.over.target].own)
+            links += [(store.over.target, address) for address, _port in addresses[:1]]
+    return [
+        {"target": target, "address": str(address)}
+        for target, address in dict.fromkeys(links)
+        if address and target != host.name and context.testbed.hosts[target].platform == "linux"
+    ]

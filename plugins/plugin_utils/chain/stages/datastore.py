@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stage ``datastore``: file systems on LUNs and disks, and NFS mounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....module_utils.core.layers import Layer
+from ..shape import did_you_mean
+from ..stage import Stage
+from ..testbed import Context, Host, Store, addresses_of, is_exported, layer_of, mappings
+from .nfs_export import NFS_VERSION
+
+PROVIDERS = {"linux": "filesystem", "esxi": "esxi", "windows": "ntfs"}
+
+
+class Datastore(Stage):
+    name = "datastore"
+    floor = 4
+
+    def describe(self, context: Context) -> None:
+        _stores(context)
+
+    def derive(self, context: Context) -> None:
+        for name in context.testbed.targets + context.testbed.initiators:
+            _datastores(context, context.testbed.hosts[name])
+
+    def runs_on(self, context: Context, host: Host) -> bool:
+        # A target has datastores only where that is described, or was when it was built.
+        if host.name in context.testbed.initiators and not host.only_reads:
+            return True
+        built = any(layer["kind"] == "datastore" for layer in context.published(host))
+        members = context.testbed.targets + context.testbed.initiators
+        return host.name in members and bool(host.variables["datastore_datastores"] or built)
+
+    def layers(self, host: Host) -> list[Layer]:
+        suffix, layers = host.variables.get("datastore_layer_suffix", ""), []
+        for store in mappings(host.variables.get("datastore_datastores")):
+            what = store.get("filesystem") or store.get("type") or ("VMFS" if host.platform == "esxi" else "NTFS")
+            where = f" at {store['mount_point']}" if store.get("mount_point") else ""
+            name = f"{store.get('name')}{suffix}"
+            layers.append(layer_of("datastore", name, host, store.get("layer"), "scratch", f"{what}{where}"))
+        return layers
+
+
+def _stores(context: Context) -> None:
+    testbed = context.testbed
+    for index, entry in enumerate(context.description.get("datastores", [])):
+        variable = f"testbed.datastores[{index}]"
+        if entry.get("nfs"):
+            continue
+        if entry.get("type") == "nfs":
+            hosts = context.resolve(
+                f"{variable}.hosts",
+                entry.get("hosts", testbed.initiators),
+                testbed.initiators,
+                "host of this inventory",
+            )
+            name = entry.get("name") or "nfs"
+            testbed.stores.append(Store(name, name, entry, index, None, hosts))
+            continue
+        on = entry.get("disk")
+        disks = [disk for disk in testbed.disks if on in (disk.name, disk.entry["name"])]
+        if not disks:
+            context.problem(
+                f"{variable}.disk",
+                on,
+                "which is not a disk" if on else "is not set",
+                did_you_mean(on or "", [disk.name for disk in testbed.disks]),
+            )
+        for disk in disks:
+            local = is_exported(context.testbed, entry) or not testbed.initiators
+            hosts = disk.hosts or ([disk.target] if local else [])
+            if "hosts" in entry:
+                hosts = context.resolve(
+                    f"{variable}.hosts",
+                    entry["hosts"],
+                    [*disk.hosts, disk.target],
+                    f"host that has the disk {disk.name}",
+                )
+            name = entry.get("name") or disk.name
+            if entry.get("name") and len(disks) > 1:
+                name = f"{name}-{disk.target}"
+            esxi = any(testbed.hosts[host].platform == "esxi" for host in hosts)
+            label = f"{testbed.testbed_id}-{name}" if esxi and not entry.get("name") else name
+            testbed.stores.append(Store(name, label, entry, index, disk, hosts))
+
+
+def _datastores(context: Context, host: Host) -> None:
+    suffix = host.variables["iscsi_initiator_layer_suffix"]
+    context.derive(host, "datastore_layer_suffix", suffix, "iscsi_initiator_layer_suffix")
+    stores = [store for store in context.testbed.stores if host.name in store.hosts]
+    context.derive(
+        host,
+        "datastore_provider",
+        PROVIDERS[host.platform],
+        f"{host.name} runs {host.platform.capitalize()}",
+    )
+    described = [
+        _store_over_nfs(context, store, store.over)
+        if store.over
+        else _STORES[host.platform](_below(store, host), store, place)
+        for place, store in enumerate(stores)
+    ]
+    context.derive(host, "datastore_datastores", described, "testbed.datastores")
+    context.derive(
+        host,
+        "datastore_esxi_hosts",
+        _esxi_names(context) if host.platform == "esxi" else [],
+        "the ESXi hosts of the testbed",
+    )
+
+
+def _esxi_names(context: Context) -> list[str]:
+    """What the testbed's ESXi hosts are called where they are reached: they alone may mount its datastores."""
+    hosts = [host for host in context.testbed.hosts.values() if host.platform == "esxi"]
+    return sorted({host.own["testbed_esxi"]["host"] for host in hosts if host.own["testbed_esxi"].get("host")})
+
+
+def _store_over_nfs(context: Context, store: Store, base: Store) -> dict[str, Any]:
+    """The benchmark files are those that the target has made. base: the datastore that this one is over NFS."""
+    target, below, entry = context.testbed.hosts[base.target], base.entry, store.entry
+    address = next((address for address, _port in addresses_of(target.own)), None)
+    described = _linux_store(f"target-{store.label}", store, 0)
+    return {
+        **described,
+        "filesystem": "nfs",
+        "server": address,
+        "export": below.get("mount_point", f"/srv/storlab/{base.label}"),
+        "nfs_version": entry.get("nfs_version", NFS_VERSION),
+        "benchmark_file_mib": below.get("benchmark_file", 0),
+        "benchmark_files": below.get("benchmark_files", 1),
+    }
+
+
+def _below(store: Store, host: Host) -> str | None:
+    """The layer below a datastore."""
+    if store.disk is None:
+        return None
+    if store.disk.target == host.name:
+        return f"backing-{store.disk.name}"
+    return f"initiator-{store.disk.name}{host.variables['iscsi_initiator_layer_suffix']}"
+
+
+def _linux_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
+    entry = store.entry
+    return {
+        "name": store.label,
+        "layer": layer,
+        "filesystem": entry.get("type", "ext4"),
+        "mount_point": entry.get("mount_point", f"/srv/storlab/{store.label}"),
+        **({"mount_options": entry["mount_options"]} if "mount_options" in entry else {}),
+        **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
+        **({"benchmark_files": entry["benchmark_files"]} if "benchmark_files" in entry else {}),
+    }
+
+
+def _windows_store(layer: str | None, store: Store, place: int) -> dict[str, Any]:
+    entry = store.entry
+    return {
+        "name": store.label,
+        "layer": layer,
+        "mount_point": entry.get("mount_point", f"{chr(ord('T') + place % 7)}:"),
+        **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
+    }
+
+
+def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
+    entry, kind = store.entry, store.entry.get("type", "vmfs")
+    if kind == "nfs":
+        return {"name": store.label, "type": "nfs", "server": entry.get("server"), "path": entry.get("path")}
+    if kind == "rdm":
+        return {
+            "name": store.label,
+            "type": "rdm",
+            "layer": layer,
+            "compatibility": entry.get("compatibility", "physical"),
+        }
+    return {"name": store.label, "layer": layer, "version": entry.get("version", 6)}
+
+
+_STORES = {"linux": _linux_store, "windows": _windows_store, "esxi": _esxi_store}

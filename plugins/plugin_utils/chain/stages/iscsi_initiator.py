@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stage ``iscsi_initiator``: the logins of each host, with the LUNs that it sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....module_utils.core.iscsi_names import same_iqn
+from ....module_utils.core.layers import Layer
+from ..iqns import initiator_name
+from ..stage import Stage
+from ..testbed import Context, Host, Testbed, addresses_of, layer_of, mappings
+
+PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
+_CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
+
+
+class IscsiInitiator(Stage):
+    name = "iscsi_initiator"
+    floor = 2
+
+    def derive(self, context: Context) -> None:
+        hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]
+        for host in hosts:
+            _sessions(context, host)
+            ports = host.variables.get("esxi_network_ports") if host.platform == "esxi" else []
+            bound = [port["port_group"] for port in mappings(ports) if port.get("port_group")]
+            because = "the interfaces of its network" if bound else "no interfaces of its own for iSCSI"
+            context.derive(host, "iscsi_initiator_esxi_port_binding", bound, because)
+        _suffixes(context, hosts)
+
+    def runs_on(self, context: Context, host: Host) -> bool:
+        # A target logs in to itself only where that is described, or was when it was built.
+        if host.name in context.testbed.initiators and not host.only_reads:
+            return True
+        built = {"target", "initiator"} & {layer["kind"] for layer in context.published(host)}
+        members = context.testbed.targets + context.testbed.initiators
+        return host.name in members and bool(host.variables["iscsi_initiator_targets"] or built)
+
+    def stands_on(self, testbed: Testbed, host: Host) -> list[str]:
+        names = {session.get("iqn") for session in mappings(host.variables.get("iscsi_initiator_targets"))}
+        return [
+            other
+            for other in testbed.targets
+            if other != host.name
+            and names
+            & {export.get("name") for export in mappings(testbed.hosts[other].variables["iscsi_target_targets"])}
+        ]
+
+    def layers(self, host: Host) -> list[Layer]:
+        suffix = host.variables.get("iscsi_initiator_layer_suffix", "")
+        return [
+            layer_of(
+                "initiator",
+                f"{lun.get('name')}{suffix}",
+                host,
+                lun.get("parent"),
+                lun.get("purpose"),
+                f"LUN {lun.get('lun')} of {session.get('iqn')}",
+            )
+            for session in mappings(host.variables.get("iscsi_initiator_targets"))
+            for lun in mappings(session.get("luns"))
+            if lun.get("layer_kind") != "target"
+        ]
+
+
+def _sessions(context: Context, host: Host) -> None:
+    """Sessions follow from the targets' access lists: whoever is in one logs in, to what it may see there."""
+    name = initiator_name(context.testbed, host)
+    context.derive(host, "iscsi_initiator_name", name, "testbed.iqn_prefix and the host's name")
+    context.derive(
+        host,
+        "iscsi_initiator_provider",
+        PROVIDERS[host.platform],
+        f"{host.name} runs {host.platform.capitalize()}",
+    )
+    sessions = []
+    for target in context.testbed.targets:
+        for export in mappings(context.testbed.hosts[target].variables["iscsi_target_targets"]):
+            mine = next((access for access in mappings(export.get("initiators")) if _names(access, name, host)), None)
+            portals = mappings(export.get("portals"))
+            if mine is None or not portals:
+                continue
+            # An ESXi host finds all portals of a target by itself. What a target says to itself needs one way.
+            ways = portals if host.platform == "linux" and target != host.name else portals[:1]
+            luns = [
+                _seen(lun, host.platform, target == host.name)
+                for lun in mappings(export.get("luns"))
+                if "luns" not in mine or lun.get("lun") in (mine["luns"] or [])
+            ]
+            chap = {
+                key: mine[key]
+                for key in _CHAP
+                if key in mine and not (host.platform == "windows" and key.startswith("mutual"))
+            }
+            others = {"other_portals": ways[1:]} if ways[1:] else {}
+            sessions.append({"iqn": export.get("name"), "portal": ways[0], **others, **chap, "luns": luns})
+    context.derive(
+        host, "iscsi_initiator_targets", sessions, "the targets whose iscsi_target_targets name this initiator"
+    )
+
+
+def _suffixes(context: Context, hosts: list[Host]) -> None:
+    """Hosts that share a LUN need names of their own for their layers: the first keeps the plain ones."""
+    taken: set[Any] = set()
+    for host in hosts:
+        mine = {
+            (session.get("iqn"), lun.get("lun"))
+            for session in mappings(host.variables["iscsi_initiator_targets"])
+            for lun in mappings(session.get("luns"))
+            if lun.get("layer_kind", "initiator") == "initiator"
+        }
+        mine |= {("nfs", store.label) for store in context.testbed.stores if store.over and host.name in store.hosts}
+        suffix = f"-{host.name}" if mine & taken else ""
+        taken |= mine
+        because = "whether another host before it has the same LUN"
+        context.derive(host, "iscsi_initiator_layer_suffix", suffix, because)
+
+
+def _names(initiator: dict[str, Any], iqn: str, host: Host) -> bool:
+    """Whether an entry of a target's access list means this host, by its IQN, address or host name."""
+    addresses = [address for address, _port in addresses_of(host.own)]
+    given = initiator.get("iqn"), initiator.get("address") or initiator.get("dns_name")
+    return same_iqn(given[0], iqn) or (given[1] is not None and given[1] in addresses)
+
+
+def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
+    """A LUN as the one who logs in is told of it."""
+    kind = {"layer_kind": "target" if loopback else "initiator"} if loopback or platform == "linux" else {}
+    parent = lun.get("layer") if loopback else f"target-{lun.get('name')}"
+    return {
+        "lun": lun.get("lun"),
+        "name": lun.get("name"),
+        **kind,
+        "parent": parent,
+        "purpose": lun.get("purpose", "data"),
+    }

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stage ``nfs_export``: datastores of targets that others have over NFS."""
+
+from __future__ import annotations
+
+from ....module_utils.core.layers import Layer
+from ..shape import did_you_mean
+from ..stage import Stage
+from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
+
+NFS_VERSION = "4.2"
+BECAUSE = "the datastores with nfs in testbed.datastores"
+
+
+class NfsExport(Stage):
+    name = "nfs_export"
+    floor = 3
+
+    def describe(self, context: Context) -> None:
+        _over_nfs(context)
+
+    def derive(self, context: Context) -> None:
+        for name in context.testbed.targets:
+            _exports(context, context.testbed.hosts[name])
+
+    def runs_on(self, context: Context, host: Host) -> bool:
+        # What is built tells by its clients: an export has no path that could be measured.
+        published = context.lab.get("published", {}).values()
+        over_nfs = any(layer.get("provider") == "nfs" for layers in published for layer in layers)
+        linux = host.name in context.testbed.targets and host.platform == "linux"
+        return linux and bool(host.variables["nfs_export_exports"] or over_nfs)
+
+    def stands_on(self, testbed: Testbed, host: Host) -> list[str]:
+        return [store.over.target for store in testbed.stores if store.over and host.name in store.hosts]
+
+    def layers(self, host: Host) -> list[Layer]:
+        layers = []
+        for export in mappings(host.variables.get("nfs_export_exports")):
+            clients = ", ".join(str(client) for client in export.get("clients") or [])
+            what = f"over NFS to {clients}"
+            layers.append(layer_of("target", export.get("name"), host, export.get("layer"), "data", what))
+        return layers
+
+
+def _over_nfs(context: Context) -> None:
+    """The datastores that are others over NFS, once these are known."""
+    testbed = context.testbed
+    bases = [store for store in testbed.stores if store.disk and store.disk.target in store.hosts]
+    for index, entry in enumerate(context.description.get("datastores", [])):
+        if not entry.get("nfs"):
+            continue
+        variable = f"testbed.datastores[{index}]"
+        base = next((store for store in bases if entry["nfs"] in (store.name, store.label)), None)
+        if base is None:
+            names = [store.name for store in bases]
+            context.problem(
+                f"{variable}.nfs",
+                entry["nfs"],
+                "which is not a datastore of a target",
+                did_you_mean(entry["nfs"], names),
+            )
+            continue
+        hosts = context.resolve(
+            f"{variable}.hosts",
+            entry.get("hosts", testbed.initiators),
+            testbed.initiators,
+            "host of this inventory",
+        )
+        name = entry.get("name") or f"{base.name}-nfs"
+        testbed.stores.append(Store(name, name, entry, index, None, hosts, base))
+
+
+def _exports(context: Context, host: Host) -> None:
+    """What clients have over NFS of a target."""
+    stores = [store for store in context.testbed.stores if store.over and store.over.target == host.name]
+    exports = [
+        {
+            "name": store.label,
+            "layer": f"datastore-{store.over.label}",
+            "clients": [
+                address for name in store.hosts for address, _port in addresses_of(context.testbed.hosts[name].own)
+            ],
+        }
+        for store in stores
+    ]
+    versions = sorted({store.entry.get("nfs_version", NFS_VERSION) for store in stores}) or [NFS_VERSION]
+    context.derive(host, "nfs_export_exports", exports, f"{BECAUSE}, and testbed_address of their hosts")
+    context.derive(host, "nfs_export_versions", versions, BECAUSE)
+    context.derive(
+        host,
+        "nfs_export_addresses",
+        [address for address, _port in addresses_of(host.own)],
+        f"testbed_address of {host.name}",
+    )
