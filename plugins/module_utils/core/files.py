@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .failure import Failure
@@ -16,6 +17,17 @@ from .shape import misfit
 
 # Of a file that says what something is, whatever it says of it.
 MAPPING: dict[Any, Any] = {}
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """An error of the system in this block names the file: that of a full disk names none by itself."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
 
 
 def write_whole(path: str, content: bytes | Iterable[bytes], mode: int = 0o644, beside: str | None = None) -> None:
@@ -27,7 +39,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], mode: int = 0o644, 
         dir=beside or os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}.", suffix=".new"
     )
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with naming(path), os.fdopen(handle, "wb") as stream:
             stream.writelines([content] if isinstance(content, bytes) else content)
         os.chmod(temporary, mode)
         os.replace(temporary, path)

@@ -20,6 +20,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.vault import EncryptedString
 
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.files import naming
 from ...module_utils.core.layers import SHAPE
 from ...module_utils.core.shape import misfit
 from ...module_utils.engines.catalogue import ENGINES
@@ -264,7 +265,7 @@ def _kept(path: Path, secret: str) -> str:
     # Not by write_whole, which replaces: two playbooks at once must end with one secret, and a link is made by the first alone.
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with naming(str(path)), os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(secret + "\n")
         try:
             os.link(made, path)

@@ -211,14 +211,17 @@ def test_a_point_of_another_time_is_not_of_this_run(host, noted):
     assert run_folder.stored(str(host.run_dir), [POINTS[1]]) == {}
 
 
-def test_a_host_whose_clock_is_wrong_is_believed_by_its_own_clock(host, monkeypatch):
-    """A day behind from the beginning, and set right while it measured: both are times that the host has shown."""
+@pytest.mark.parametrize("ahead_s", [-86400, 86400])
+# The controller's own clock was a day ahead when the run began, and was set right since.
+@pytest.mark.parametrize("begun_s", [-60, 86400])
+def test_a_host_whose_clock_is_wrong_is_believed_by_its_own_clock(host, ahead_s, begun_s):
+    """A day off from the beginning, and set right while it measured: both are times that the host has shown."""
     host.ask()
-    seen = theirs.Span("target01", time.time() - 60)
-    seen.shows(time.time() - 86400, time.time())
+    seen = theirs.Span("target01", time.time() + begun_s)
+    seen.shows(time.time() + ahead_s, time.time())
     seen.shows(time.time(), time.time())
-    day_ago = times.utc(time.time() - 86400)
-    for number, noted in enumerate([{"started_utc": day_ago, "finished_utc": day_ago}, {}]):
+    by_host = times.utc(time.time() + ahead_s)
+    for number, noted in enumerate([{"started_utc": by_host, "finished_utc": by_host}, {}]):
         keep_of_others(str(host.run_dir), "target01", REQUEST, packed(POINTS[number], **noted), PLAN, seen)
     assert set(run_folder.stored(str(host.run_dir), POINTS)) == {one["point_id"] for one in POINTS[:2]}
     with refused(host.run_dir) as caught:
@@ -226,7 +229,7 @@ def test_a_host_whose_clock_is_wrong_is_believed_by_its_own_clock(host, monkeypa
             str(host.run_dir),
             "target01",
             REQUEST,
-            packed(POINTS[2], started_utc=times.utc(time.time() - 7200)),
+            packed(POINTS[2], started_utc=times.utc(time.time() + 3 * 86400)),
             PLAN,
             seen,
         )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 
 import pytest
@@ -48,6 +49,19 @@ def test_one_that_somebody_else_has_just_written_counts(tmp_path, monkeypatch):
         "nbd": "of-somebody-nbd",
     }
     assert {path.name for path in folder.iterdir()} == {"chap", "mutual_chap", "nbd"}
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_of_a_secret(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        with pytest.raises(OSError, match="secrets") as caught:
+            inventory.kept_secrets(str(tmp_path), make=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (
+        str(caught.value.filename).startswith(f"{tmp_path}/secrets/") and list((tmp_path / "secrets").iterdir()) == []
+    )
 
 
 def test_a_file_whose_writer_was_killed_is_written_anew(tmp_path):

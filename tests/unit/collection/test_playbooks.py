@@ -503,3 +503,17 @@ def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_
     (warning,) = [text for result in play("forgotten") for text in result.get("warnings", [])]
     assert f"The ledger in {tmp_path / 'results'} cannot be written" in warning and "was removed" in warning
     assert not (tmp_path / "state" / "built.json").exists()
+
+
+def test_two_embedded_labs_share_no_name_on_their_controller(tmp_path):
+    """Both from the shipped inventory: network namespace, folders, sockets and the controller's records of each are its own."""
+    names = []
+    for testbed_id in ("first", "second"):
+        own = {"testbed_id": testbed_id, "testbed_state_dir": f"{tmp_path}/{testbed_id}"}
+        result = show_testbed.expansion(ROOT / "inventories/embedded", "-e", json.dumps(own))
+        text = json.dumps([host["variables"] for host in result["hosts"].values()])
+        own_to_lab = (r"/run/storlab/[\w./-]+", rf"{re.escape(str(ROOT))}/[\w./-]+", r"iqn\.[\w.:-]+")
+        names.append({name for kind in own_to_lab for name in re.findall(kind, text) if "/images" not in name})
+    # Machines are made of the same image, which no lab changes.
+    assert all(any(name.startswith(start) for name in names[0]) for start in ("/run/storlab/", "iqn."))
+    assert names[0] & names[1] == set()

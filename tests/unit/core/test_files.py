@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 
+import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import files
+from ansible_collections.storlab.testbed.plugins.module_utils.core.answer import refused_by_system
 from unchanged import refused
 
 
@@ -45,6 +48,23 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     monkeypatch.setattr(files.os, "replace", full)
     with refused(tmp_path, kind=OSError, match="No space"):
         files.write_whole(str(path), b"new")
+
+
+@pytest.fixture
+def full_disk():
+    """Every file ends after its first byte, as on a full disk: the error has no name of a file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_what_a_full_disk_refuses_is_named_and_the_old_file_stays(tmp_path, full_disk):
+    path = tmp_path / "record.json"
+    with pytest.raises(OSError, match=r"record\.json") as caught:
+        files.write_json(str(path), {"key": "value"})
+    assert caught.value.filename == str(path) and list(tmp_path.iterdir()) == []
+    assert str(path) in refused_by_system(caught.value).what
 
 
 def test_it_is_written_beside_another_folder_where_every_file_is_read(tmp_path, monkeypatch):
