@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,
+    adapter_plan,
     counters,
     machine,
     network,
@@ -281,7 +282,7 @@ def play_objects(text: str) -> dict[str, Any]:
             ]
             if "failure" not in seen[name].get("adapter", {"failure": ""}):
                 steps[name] = answer(
-                    lambda state=seen[name]["adapter"]: [step["op"] for step in adapter.plan(state, EXAMPLE, {})]
+                    lambda state=seen[name]["adapter"]: [step["op"] for step in adapter_plan.plan(state, EXAMPLE, {})]
                 )
             unread += sorted(f"{name} {each}" for each in values if each not in ("config", "name", "runtime"))
         elif kind == "VirtualMachine":
@@ -376,7 +377,7 @@ def play_document(path: Path, document: Any) -> dict[str, Any]:
         replay = recording.Replay(document)
         host = replay.host()
         seen = recording.seen(replay, host)
-        steps = answer(lambda: [step["op"] for step in adapter.plan(seen["adapter"], EXAMPLE, {})])
+        steps = answer(lambda: [step["op"] for step in adapter_plan.plan(seen["adapter"], EXAMPLE, {})])
         return {"kind": "esxi", "seen": seen, "plan": {"build": steps}, "unread": replay.unread()}
     if document.get("format") == 1 and document.get("kind") == "windows":
         state = document["state"]

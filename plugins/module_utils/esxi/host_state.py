@@ -13,7 +13,7 @@ from typing import Any
 from ..core.iscsi_names import iqn_key
 from ..core.memory import Memory
 from ..core.names import plain_naa
-from . import adapter, datastore, network, settings
+from . import adapter_plan, datastore, network, settings
 from .intentions import Intentions
 
 AREAS = ("iscsi", "network", "datastore")
@@ -27,7 +27,7 @@ def lines(state: dict[str, Any], stores: dict[str, Any], machines: list[str], ne
         + [f"bound {name}" for name in state["bound"]],
         "iscsi targets": [_target_line(target) for target in state["targets"]],
         "host options": [f"{key} {value}" for key, value in state["host_options"].items()]
-        + [f"module {adapter.QUEUE_DEPTH_MODULE} {state['module_options'] or 'no options'}"],
+        + [f"module {adapter_plan.QUEUE_DEPTH_MODULE} {state['module_options'] or 'no options'}"],
         "devices": [_device_line(naa, disk) for naa, disk in stores["disks"].items()],
         "datastores": [_volume_line(volume) for volume in stores["volumes"]],
         "network": network.lines(net),
@@ -44,7 +44,7 @@ def _own_lines(state: dict[str, Any]) -> list[str]:
 
 
 def _target_line(target: dict[str, Any]) -> str:
-    return adapter.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
+    return adapter_plan.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
 
 
 def _device_line(naa: str, disk: dict[str, Any]) -> str:
@@ -68,9 +68,9 @@ def left(
     """What others use, or have brought, of what the testbed would otherwise have to give back or to explain."""
     result: dict[str, list[dict[str, Any]]] = {"datastores": _shares(stores, known["datastore"], host)}
     memory = known["iscsi"].data
-    others = adapter.came_later(state, memory) if memory.get("before") else []
+    others = adapter_plan.came_later(state, memory) if memory.get("before") else []
     if others:
-        whom = f"kept for {', '.join(adapter.entry_key(target) for target in others)}"
+        whom = f"kept for {', '.join(adapter_plan.entry_key(target) for target in others)}"
         result["iscsi adapter"] = _settings(state, memory, whom)
         result["network"] = _beneath(net, known["network"].data, whom)
         result["iscsi targets"] = [_item(_target_line(target)) for target in others]
@@ -88,7 +88,7 @@ def _item(line: str, before: str | None = None, why: str = "of others") -> dict[
 
 
 def _settings(state: dict[str, Any], memory: dict[str, Any], whom: str) -> list[dict[str, Any]]:
-    kept = adapter.kept(state, memory)
+    kept = adapter_plan.kept(state, memory)
     items = [_item(*_setting(item), whom) for item in kept if item["setting"] not in ("CHAP", "adapter")]
     if any(item["setting"] == "adapter" for item in kept):
         # While the adapter was disabled its settings did not count, so none of them was there before.
@@ -99,7 +99,7 @@ def _settings(state: dict[str, Any], memory: dict[str, Any], whom: str) -> list[
 
 
 def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
-    """(line, line before) of a setting that adapter.kept names."""
+    """(line, line before) of a setting that adapter_plan.kept names."""
     setting = item["setting"]
     if setting.startswith("bound "):
         return setting, None

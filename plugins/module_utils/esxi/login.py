@@ -23,29 +23,22 @@ from ..core.secrets import keep_secret
 from ..core.steps import Step, shown
 from . import network, scsi
 from . import options as host_options
-from .adapter import (
+from .adapter import RESCAN_EVERY_S, Adapter, host_limits, mapped, odd_serials, prove, read, target_foreign
+from .adapter_plan import (
     ADAPTER,
     CHAP,
     LOOKING,
-    RESCAN_EVERY_S,
     SECRETS,
-    Adapter,
     absent_plan,
     as_done,
     came_later,
     entries,
     entry_key,
-    host_limits,
     kept,
-    mapped,
     missing,
-    odd_serials,
     plan,
-    prove,
-    read,
     refuse_used,
     settled,
-    target_foreign,
 )
 from .session import Session
 

@@ -156,6 +156,35 @@ def test_lines_below_the_documentation_are_counted():
     assert below_documentation('DOCUMENTATION = """a\nb"""\nRETURN = """c"""\nimport os\n\nprint(os)\n') == 3
 
 
+# A function is read at a glance, and a file at a sitting. Where more is there today, it may only get less.
+LONG_FUNCTION, LONG_FUNCTIONS = 60, 41
+LONG_FILE, LONG_FILES = 600, 20
+
+
+def long_functions(text: str) -> list[str]:
+    """The functions of a text that have more lines than one should have."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or 0) - node.lineno >= LONG_FUNCTION
+    ]
+
+
+def test_functions_and_files_get_no_longer():
+    texts = {module: path.read_text(encoding="utf-8") for module, path in HOUSE.paths.items()}
+    functions = [f"{module}.{name}" for module, text in texts.items() for name in long_functions(text)]
+    assert len(functions) <= LONG_FUNCTIONS, sorted(functions)
+    rooms = {module: text for module, text in texts.items() if module.partition(".")[0] in house.TREES}
+    files = [module for module, text in rooms.items() if len(text.splitlines()) > LONG_FILE]
+    assert len(files) <= LONG_FILES, sorted(files)
+
+
+def test_a_long_function_is_noticed():
+    body = "    x = 1\n" * LONG_FUNCTION
+    assert long_functions(f"def short():\n{body[10:]}\ndef long():\n{body}") == ["long"]
+
+
 def dispatched_by_name(text: str) -> list:
     """Lines on which a name that is put together is looked up: what is called there, nobody finds by its name."""
     return [

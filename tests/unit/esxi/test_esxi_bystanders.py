@@ -11,7 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, datastore, machine_plan, network
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
+    adapter_plan,
+    datastore,
+    machine_plan,
+    network,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,8 +46,8 @@ def entry(one: tuple) -> dict:
 @CASES
 @given(ours=st.lists(ENTRIES, max_size=3), foreign=st.lists(ENTRIES, max_size=6), was_enabled=st.booleans())
 def test_targets(ours, foreign, was_enabled):
-    mine = {adapter.entry_key(entry(one)): entry(one) for one in ours}
-    others = {adapter.entry_key(entry(one)): entry(one) for one in foreign}
+    mine = {adapter_plan.entry_key(entry(one)): entry(one) for one in ours}
+    others = {adapter_plan.entry_key(entry(one)): entry(one) for one in foreign}
     others = {key: one for key, one in others.items() if key not in mine}
     state = {
         "targets": [*others.values(), *mine.values()],
@@ -65,7 +70,7 @@ def test_targets(ours, foreign, was_enabled):
         "host_options": {},
         "enabled": was_enabled,
     }
-    steps = adapter.absent_plan(state, {"before": before, "targets": sorted(mine), "bound": ["vmk1"]})
+    steps = adapter_plan.absent_plan(state, {"before": before, "targets": sorted(mine), "bound": ["vmk1"]})
     assert {step["target"] for step in steps if step["op"] == "remove_target"} == set(mine)
     assert [step["target"] for step in steps if step["op"] == "unbind"] == ["vmk1"]
     assert any(step["op"] == "disable" for step in steps) == (not was_enabled and not others)
@@ -104,14 +109,14 @@ def test_targets_that_were_reported_go_with_the_send_target_that_reported_them(m
     state = {**quiet, "targets": sends + statics, "device": "vmhba64", "iqn": "iqn.a", "alias": "", "enabled": True}
     before = {**quiet, "targets": [], "iqn": "iqn.b", "alias": "", "enabled": False}
     memory = {"before": before, "targets": [f"send {portal}" for portal in mine]}
-    gone = {step["target"] for step in adapter.absent_plan(state, memory) if step["op"] == "remove_target"}
-    assert gone == {adapter.entry_key(each) for each in sends if adapter.entry_key(each) in memory["targets"]} | {
-        adapter.entry_key(each) for each in statics if each["parent"] in mine
-    }
-    ops = {step["op"] for step in adapter.absent_plan(state, memory)}
+    gone = {step["target"] for step in adapter_plan.absent_plan(state, memory) if step["op"] == "remove_target"}
+    assert gone == {
+        adapter_plan.entry_key(each) for each in sends if adapter_plan.entry_key(each) in memory["targets"]
+    } | {adapter_plan.entry_key(each) for each in statics if each["parent"] in mine}
+    ops = {step["op"] for step in adapter_plan.absent_plan(state, memory)}
     # Others are left exactly when a portal is not ours, or something came from elsewhere.
     others = mine != set(PORTALS) or any(each["parent"] not in mine for each in statics)
-    assert ("name" in ops, "disable" in ops, bool(adapter.kept(state, memory))) == (not others, not others, others)
+    assert ("name" in ops, "disable" in ops, bool(adapter_plan.kept(state, memory))) == (not others, not others, others)
 
 
 def nothing_of(area: dict, names: set) -> dict:

@@ -11,13 +11,14 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.secrets import keep_secret, same_secret
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter as esxi_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import options as host_options
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi.adapter import (
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.adapter import prove
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.adapter_plan import (
     absent_plan,
     entries,
     entry_key,
     plan,
-    prove,
 )
 
 IQN, OTHER, NAME = "iqn.2026-11.test:a", "iqn.2026-11.test:b", "iqn.2026-11.test:esx"
@@ -363,7 +364,7 @@ def shared() -> tuple:
     record["before"].update(
         iqn="iqn.1998-01.com.vmware:esx", alias="was", options={"DelayedAck": True, "LoginTimeout": 5}
     )
-    record["secrets"][esxi_iscsi.ADAPTER] = {}
+    record["secrets"][adapter_plan.ADAPTER] = {}
     state["module_options"] = "iscsivmk_LunQDepth=64"
     state["targets"] += [send("10.0.0.9"), discovered(OTHER, "10.0.0.9:3260", address="10.0.0.9")]
     return state, record
@@ -379,7 +380,7 @@ def test_what_others_use_of_the_adapter_is_kept_and_named():
         ("end_sessions", "vmhba65"),
         ("queue_depth", "iscsi_vmk"),
     ]
-    assert {item["setting"]: (item["value"], item["before"]) for item in esxi_iscsi.kept(state, record)} == {
+    assert {item["setting"]: (item["value"], item["before"]) for item in adapter_plan.kept(state, record)} == {
         "name": (NAME, "iqn.1998-01.com.vmware:esx"),
         "alias": ("storlab-mine", "was"),
         "CHAP": ("u7", None),
@@ -393,7 +394,7 @@ def test_what_others_use_of_the_adapter_is_kept_and_named():
 def test_those_who_were_there_before_get_back_what_they_had(before):
     state, record = shared()
     record["before"]["targets"] = before
-    assert esxi_iscsi.kept(state, record) == []
+    assert adapter_plan.kept(state, record) == []
     ops = [step["op"] for step in absent_plan(state, record)]
     assert {"name", "alias", "options", "chap", "unbind"} <= set(ops) and "disable" not in ops
 
@@ -433,9 +434,9 @@ def test_testbeds_of_one_name_share_the_adapter_and_none_flips_what_the_other_se
 def test_an_adapter_with_a_stamp_that_is_only_alike_is_no_testbeds():
     state, wanted = beside()
     for alias in ("storlab", "storlab-", "Storlab-x", "storlabx", "", "mine"):
-        assert esxi_iscsi.held_by({**state, "alias": alias}, "other") is None
-    assert esxi_iscsi.held_by({**state, "alias": "storlab-other"}, "other") is None
-    assert esxi_iscsi.held_by({**state, "alias": "storlab-other-2"}, "other") == "other-2"
+        assert adapter_plan.held_by({**state, "alias": alias}, "other") is None
+    assert adapter_plan.held_by({**state, "alias": "storlab-other"}, "other") is None
+    assert adapter_plan.held_by({**state, "alias": "storlab-other-2"}, "other") == "other-2"
     assert "alias" in ops({**state, "alias": "an administrator's"}, wanted)
 
 
@@ -458,7 +459,7 @@ def test_a_lun_that_carries_something_is_not_logged_out_of(luns, mapped, user):
     state, record = built()
     state["luns"] = luns
     with pytest.raises(Failure) as caught:
-        esxi_iscsi.refuse_used(state, absent_plan(state, record), mapped)
+        adapter_plan.refuse_used(state, absent_plan(state, record), mapped)
     assert caught.value.code == "in_use" and user in str(caught.value)
 
 
@@ -472,9 +473,9 @@ def test_a_lun_that_nobody_uses_or_that_has_another_way_is_logged_out_of():
         ([used(["theirs"], iqn=OTHER)], {}),
         ([used(["theirs"]), used(["theirs"], iqn=OTHER)], {"02aa": ["vm7"]}),
     ):
-        esxi_iscsi.refuse_used({**state, "luns": luns}, steps, mapped)
+        adapter_plan.refuse_used({**state, "luns": luns}, steps, mapped)
     # Nothing is removed: whatever is on it is not touched.
-    esxi_iscsi.refuse_used({**state, "luns": [used(["theirs"])]}, [], {"02aa": ["vm7"]})
+    adapter_plan.refuse_used({**state, "luns": [used(["theirs"])]}, [], {"02aa": ["vm7"]})
 
 
 def test_without_a_record_nothing_is_taken_away():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import portal_text
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, login
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, adapter_plan, login
 from test_esxi_iscsi import FRESH as UNTOUCHED
 from test_esxi_iscsi import IQN, NAME, OTHER
 from unchanged import broken_off, refused, unchanged
@@ -51,7 +51,7 @@ class Host:
         op = step["op"]
         if op in self.faults:
             raise self.faults.pop(op)
-        if op not in adapter.LOOKING:
+        if op not in adapter_plan.LOOKING:
             self.done.append(op)
         if op not in self.deaf:
             # A host has a name besides the step that gives its adapter one.
@@ -89,25 +89,25 @@ class Host:
         self.state["targets"].append({**entry, "discovered": False, "parent": "vmhba65", "chap": None})
 
     def remove_target(self, _step, target) -> None:
-        self.state["targets"] = [each for each in self.state["targets"] if adapter.entry_key(each) != target]
+        self.state["targets"] = [each for each in self.state["targets"] if adapter_plan.entry_key(each) != target]
 
     def chap(self, step, target) -> None:
         entry = step["entry"]
         names = {"name": entry["chap_user"], "mutual_name": entry["mutual_chap_user"]} if entry["chap_user"] else None
-        if target == adapter.ADAPTER:
+        if target == adapter_plan.ADAPTER:
             self.state["chap"] = names
         for each in self.state["targets"]:
-            if adapter.entry_key(each) == target:
+            if adapter_plan.entry_key(each) == target:
                 each["chap"] = names
 
     chap_found = chap
 
     def discover(self, _step, _target) -> None:
-        known = {adapter.entry_key(each) for each in self.state["targets"]}
+        known = {adapter_plan.entry_key(each) for each in self.state["targets"]}
         for send in [each for each in self.state["targets"] if each["method"] == "send"]:
             for iqn in self.exports:
                 entry = {"method": "static", "address": send["address"], "port": send["port"], "iqn": iqn}
-                if adapter.entry_key(entry) not in known:
+                if adapter_plan.entry_key(entry) not in known:
                     parent = portal_text(send["address"], send["port"])
                     self.state["targets"].append({**entry, "discovered": True, "parent": parent, "chap": None})
 
@@ -146,7 +146,7 @@ class Adapter:
         self.host.apply(step)
 
     def wait(self, targets) -> list:
-        lost = adapter.missing(self.host.state["luns"], targets)
+        lost = adapter_plan.missing(self.host.state["luns"], targets)
         if lost:
             raise adapter.lun_missing(lost, self.host.state["luns"])
         return copy.deepcopy(self.host.state["luns"])
@@ -308,7 +308,7 @@ def test_what_is_found_by_asking_a_portal_goes_with_all_that_it_told_of(host, ca
     asked = {"targets": [target(discovery="dynamic")]}
     call(**asked)
     static = f"static {portal_text('10.0.0.1', 3260)}"
-    assert {adapter.entry_key(each) for each in host.state["targets"] if each["discovered"]} == {
+    assert {adapter_plan.entry_key(each) for each in host.state["targets"] if each["discovered"]} == {
         f"{static} {IQN}",
         f"{static} {OTHER}",
     }
@@ -545,7 +545,7 @@ def test_a_secret_that_was_being_changed_is_not_believed(host, call, record):
         call(**changed)
     assert record()["secrets"] == {}
     # Both are set again, whichever the host has.
-    assert [op for op in ops(call()) if op not in adapter.LOOKING] == ["chap"]
+    assert [op for op in ops(call()) if op not in adapter_plan.LOOKING] == ["chap"]
 
 
 @pytest.mark.parametrize("op", ["alias", "options", "host_option"])

@@ -13,6 +13,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.core.names import designator_of, device_name
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,
+    adapter_plan,
     counters,
     datastore,
     fingerprint,
@@ -109,8 +110,8 @@ def test_another_device_is_refused(shown, expected, code):
 
 @pytest.mark.parametrize("state", ["degraded", "ok,degraded"])
 def test_a_degraded_lun_is_there(state):
-    assert adapter.missing([lun(NAA, state=state)], target()) == []
-    assert adapter.missing([lun(NAA, state="lostCommunication")], target()) == [(IQN, 4)]
+    assert adapter_plan.missing([lun(NAA, state=state)], target()) == []
+    assert adapter_plan.missing([lun(NAA, state="lostCommunication")], target()) == [(IQN, 4)]
 
 
 DISK = {"device": f"/vmfs/devices/disks/{EUI}", "size_bytes": 9 << 30, "available": True, "partitions": [], "unresolved": None}  # fmt: skip
