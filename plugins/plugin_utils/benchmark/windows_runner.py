@@ -29,6 +29,7 @@ from ..store.archive import LARGEST_FILE_BYTES
 from ..windows import device_safety, install, script_text
 from ..windows import engines as windows_engines
 from ..windows.action import WindowsScripts, lost
+from ..windows.state import State
 
 CHUNK_BYTES = 1 << 20
 POLL_S = 2.0
@@ -108,7 +109,7 @@ class WindowsRun(WindowsScripts):
                 account=program["account"],
                 console_user=program["console_user"],
             )
-        state, devices = self.reached("state", {"Files": []}), {}
+        state, devices = self._state(), {}
         for layer in plan["layers"]:
             if layer["path"] is not None:
                 self._guard(state, layer)
@@ -117,7 +118,10 @@ class WindowsRun(WindowsScripts):
         self._wait_for_earlier()
         return windows_engines.environment(program, devices, self.engine.name)
 
-    def _guard(self, state: dict[str, Any], layer: Layer) -> list[str]:
+    def _state(self) -> State:
+        return cast(State, self.reached("state", {"Files": []}))
+
+    def _guard(self, state: State, layer: Layer) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
         return [
             refusal.code
@@ -192,7 +196,7 @@ class WindowsRun(WindowsScripts):
         files: dict[str, Any] = {}
         try:
             if jobs[0]["path"] is not None:
-                self.seen = self.reached("state", {"Files": []})
+                self.seen = self._state()
                 meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
                 self.preparation.before(jobs, meta)
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))

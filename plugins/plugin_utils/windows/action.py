@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
@@ -21,6 +21,7 @@ from ...module_utils.core.steps import Step
 from ..action import CollectionAction
 from . import script_text
 from .host import without_repeats
+from .state import State
 
 POWERSHELL = "ansible.windows.win_powershell"
 # States are three levels of lists and mappings deep.
@@ -145,7 +146,7 @@ class WindowsScripts:
         result: dict[str, Any] = answer.get("result") or {}
         return result
 
-    def state(self, files: list[Any] | None = None) -> dict[str, Any]:
+    def state(self, files: list[str] | None = None) -> State:
         state = self.script("state", {"Files": files or []})
         if not isinstance(state, dict) or "about" not in state:
             raise Failure(
@@ -153,7 +154,7 @@ class WindowsScripts:
                 "The host's answer is no state.",
                 "Update ansible.windows, and look at the host with -vvv.",
             )
-        return without_repeats(state)
+        return without_repeats(cast(State, state))
 
 
 class WindowsAction(WindowsScripts, CollectionAction):

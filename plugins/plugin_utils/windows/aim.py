@@ -21,6 +21,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.steps import Step
 from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
+from .state import Disk, Remembered, State
 
 SPEC = {"aim_program": {"type": "str", "default": "aim_ll.exe"}, "aim_driver_folder": {"type": "str", "default": ""}}
 PRODUCT = "Arsenal Image Mounter"
@@ -102,22 +103,22 @@ def listing(answer: dict[str, Any], program: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- which devices are ours
 
 
-def as_made(disk: dict[str, Any], state: dict[str, Any]) -> bool:
+def as_made(disk: Disk, state: State) -> bool:
     """Whether a disk looks as aim_ll leaves a new device."""
-    volumes = {volume["letter"]: volume for volume in state["volumes"]}
+    filesystems = {volume["letter"]: volume["filesystem"] for volume in state["volumes"]}
     return (
         disk["style"] in ("RAW", "MBR")
         and len(disk["partitions"]) <= 1
         and all(
             part["size_bytes"] == disk["size_bytes"] - PARTITION_START
             and not part["folders"]
-            and volumes.get(part["letter"], {}).get("filesystem", "") in ("", "RAW")
+            and filesystems.get(part["letter"], "") in ("", "RAW")
             for part in disk["partitions"]
         )
     )
 
 
-def _disk(kept: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: bool) -> dict[str, Any] | None:
+def _disk(kept: dict[str, Any], state: State, listed: dict[str, Any], fresh: bool) -> Disk | None:
     """The disk of a recorded device, or None when it is gone or somebody else's by now."""
     device = listed["devices"].get(kept["device"])
     disk = next((entry for entry in state["disks"] if device and entry["number"] == device["drive"]), None)
@@ -135,7 +136,7 @@ def _disk(kept: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], f
 
 
 def present_disks(
-    memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: tuple[Any, ...] = ()
+    memory: Remembered, state: State, listed: dict[str, Any], fresh: tuple[Any, ...] = ()
 ) -> dict[str, Any]:
     """{name: disk} of the recorded devices that are there."""
     disks = {name: _disk(kept, state, listed, name in fresh) for name, kept in memory.get("devices", {}).items()}
@@ -171,7 +172,7 @@ def with_program(steps: list[Step], program: str) -> list[Any]:
     ]
 
 
-def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory: dict[str, Any]) -> list[Step]:
+def plan(state: State, listed: dict[str, Any], disks: list[Any], memory: Remembered) -> list[Step]:
     """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
     there, kept = present_disks(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
@@ -212,7 +213,7 @@ def _free_numbers(taken: set[Any]) -> Any:
     return (number for number in numbers if number not in taken)
 
 
-def _refuse(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any], fresh: bool = False) -> None:
+def _refuse(name: str, kept: dict[str, Any], disk: Disk, state: State, fresh: bool = False) -> None:
     refuse_disk(disk, f"RAM disk {name}", proven=True)
     if (
         not fresh
@@ -227,13 +228,13 @@ def _refuse(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[s
         )
 
 
-def _removed(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any]) -> Step:
+def _removed(name: str, kept: dict[str, Any], disk: Disk, state: State) -> Step:
     _refuse(name, kept, disk, state)
     # Without a number the program would remove the devices of everybody.
     return _run("remove_disk", f"RAM disk {name}", f"{kept['size_bytes']} bytes", None, f"-d -u {kept['device']}")
 
 
-def dressing(there: dict[str, Any], memory: dict[str, Any], state: dict[str, Any], fresh: tuple[Any, ...]) -> list[Any]:
+def dressing(there: dict[str, Any], memory: Remembered, state: State, fresh: tuple[Any, ...]) -> list[Any]:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
     steps: list[Step] = []
     for name, disk in there.items():
@@ -271,7 +272,7 @@ def new_disk(size_bytes: int) -> dict[str, Any]:
     }
 
 
-def may_be_there(memory: dict[str, Any], state: dict[str, Any]) -> bool:
+def may_be_there(memory: Remembered, state: State) -> bool:
     """Whether the program must be asked before a teardown: after a restart of the host neither may be there any more."""
     shown = {disk["unique_id"] for disk in state["disks"]}
     return bool(memory.get("driver")) or any(
@@ -279,7 +280,7 @@ def may_be_there(memory: dict[str, Any], state: dict[str, Any]) -> bool:
     )
 
 
-def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
+def absent_plan(state: State, listed: dict[str, Any], memory: Remembered) -> list[Step]:
     kept, there = memory.get("devices", {}), present_disks(memory, state, listed)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items()]
     others = set(listed["devices"]) - {kept[name]["device"] for name in there}
@@ -292,15 +293,13 @@ def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str,
 # ---------------------------------------------------------------- the record
 
 
-def left(memory: dict[str, Any], listed: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
+def left(memory: Remembered, listed: dict[str, Any], steps: list[Step]) -> Remembered:
     """The record after a teardown: the driver stays on it while others need it."""
     kept = memory.get("driver") and listed["driver"] and not any(planned["op"] == "driver" for planned in steps)
     return {"driver": True} if kept else {}
 
 
-def remember(
-    memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], steps: list[Step]
-) -> dict[str, Any]:
+def remember(memory: Remembered, state: State, listed: dict[str, Any], steps: list[Step]) -> Remembered:
     """The record with the devices that are about to be made, and without those that are gone; kept before the first step."""
     there = present_disks(memory, state, listed)
     devices = {name: kept for name, kept in memory.get("devices", {}).items() if name in there}
@@ -316,7 +315,7 @@ def remember(
     return {**memory, "devices": devices}
 
 
-def identified(memory: dict[str, Any], there: dict[str, Any], ready: bool = False) -> dict[str, Any]:
+def identified(memory: Remembered, there: dict[str, Any], ready: bool = False) -> Remembered:
     """The record with what proves these devices, which are all that is left of it."""
     kept = memory["devices"]
     return {
@@ -333,7 +332,7 @@ def identified(memory: dict[str, Any], there: dict[str, Any], ready: bool = Fals
     }
 
 
-def layers_of(disks: list[Any], there: dict[str, Any], memory: dict[str, Any]) -> list[Layer]:
+def layers_of(disks: list[Any], there: dict[str, Any], memory: Remembered) -> list[Layer]:
     """The disks as layers, without their host; without a path where they are not there yet, in check mode."""
     layers: list[Layer] = []
     for disk in disks:

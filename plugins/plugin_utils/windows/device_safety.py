@@ -16,6 +16,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.linux.disks.device_safety import lift, not_touched, purpose_refusals, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
+from .state import Disk, State
 
 # What cannot be overridden. A volume with another label is not looked into, so that nobody knows whether the file is there at all.
 FINAL = (
@@ -33,7 +34,7 @@ FINAL = (
 )
 
 
-def inspect(state: dict[str, Any], path: str) -> dict[str, Any]:
+def inspect(state: State, path: str) -> dict[str, Any]:
     """What the state knows of a path: {path, resolved, type: disk, file, missing or what it is instead, size_bytes, disk, same, volume}.
 
     disk: the one with the path, or beneath the file. same: the numbers under which Windows has this very disk, too.
@@ -75,7 +76,7 @@ def inspect(state: dict[str, Any], path: str) -> dict[str, Any]:
     return facts
 
 
-def _places(disk: dict[str, Any]) -> list[Any]:
+def _places(disk: Disk) -> list[str]:
     """Where the disk is mounted, as the beginnings of paths."""
     return [
         place
@@ -84,7 +85,7 @@ def _places(disk: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _beneath(state: dict[str, Any], path: str) -> dict[str, Any] | None:
+def _beneath(state: State, path: str) -> Disk | None:
     """The disk that a file lies on: the one that is mounted nearest to it."""
     mounted = [
         (len(place), disk)
@@ -96,7 +97,7 @@ def _beneath(state: dict[str, Any], path: str) -> dict[str, Any] | None:
 
 
 def judge(
-    state: dict[str, Any],
+    state: State,
     layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
@@ -131,7 +132,7 @@ def judge(
 
 
 def guard(
-    state: dict[str, Any],
+    state: State,
     layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
@@ -145,7 +146,7 @@ def guard(
     return inspect(state, layer["path"]), overridden
 
 
-def instance(state: dict[str, Any], layer: Layer) -> str | None:
+def instance(state: State, layer: Layer) -> str | None:
     """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
 
     Targets give the LUN that follows another the same unique id, but only a new session shows it.
@@ -159,12 +160,12 @@ def instance(state: dict[str, Any], layer: Layer) -> str | None:
     return "/".join((state["about"]["boot"], facts["disk"]["unique_id"], session, facts["resolved"].lower()))
 
 
-def _all_of(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
+def _all_of(state: State, facts: dict[str, Any]) -> list[Disk]:
     """The disk under each of its numbers."""
     return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
 
 
-def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure]:
+def _never(state: State, facts: dict[str, Any]) -> list[Failure]:
     reasons = {code: words for disk in _all_of(state, facts) for code, words in never_touched(disk)}
     return [
         Failure(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")
@@ -172,7 +173,7 @@ def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure]:
     ]
 
 
-def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def _disk(state: State, facts: dict[str, Any], layer: Layer) -> list[Failure]:
     path, disk, identity, refusals = facts["path"], facts["disk"], layer["identity"], []
     everywhere = _all_of(state, facts)
     places = [place for disk_there in everywhere for place in _places(disk_there)]
@@ -286,7 +287,7 @@ def _usable(facts: dict[str, Any]) -> list[Failure]:
     return refusals
 
 
-def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure]:
+def _virtual_disks(state: State, facts: dict[str, Any]) -> list[Failure]:
     """The target server's virtual disks that lie on the disk, or are the file."""
     if facts["type"] == "file":
         files = [disk["path"] for disk in state["virtual_disks"] if disk["path"].lower() == facts["path"].lower()]
@@ -295,7 +296,7 @@ def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Failure
         files = [
             disk["path"]
             for disk in state["virtual_disks"]
-            if (_beneath(state, disk["path"]) or {}).get("number") in numbers
+            if (beneath := _beneath(state, disk["path"])) and beneath["number"] in numbers
         ]
     if not files:
         return []

@@ -33,6 +33,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_name, check_testbed_id
 from ...module_utils.core.steps import Step
+from .state import Disk, Partition, Service, State
 
 FEATURE = "FS-iSCSITarget-Server"
 TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
@@ -61,23 +62,26 @@ def stamp(testbed_id: str, name: str = "") -> str:
     return f"storlab testbed {testbed_id}" + (f": {name}" if name else "")
 
 
-def without_repeats(state: dict[str, Any]) -> dict[str, Any]:
+def without_repeats(state: State) -> State:
     """The state with each partition once. Where a cluster's storage is seen beside the host's own, Windows lists a partition for each of them."""
-    disks = []
+    disks: list[Disk] = []
     for disk in state.get("disks", []):
-        partitions: list[dict[str, Any]] = []
+        partitions: list[Partition] = []
         for part in disk["partitions"]:
             same = next((known for known in partitions if _same_partition(known, part)), None)
             if same is None:
-                partitions.append(dict(part))
+                partitions.append(part.copy())
             else:
                 same["letter"] = same["letter"] or part["letter"]
                 same["folders"] = list(dict.fromkeys([*same["folders"], *part["folders"]]))
         disks.append({**disk, "partitions": partitions})
-    return {**state, **({"disks": disks} if disks else {})}
+    whole = state.copy()
+    if disks:
+        whole["disks"] = disks
+    return whole
 
 
-def _same_partition(part: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same_partition(part: Partition, other: Partition) -> bool:
     # On a dynamic disk each has the number 0.
     return part["number"] > 0 and all(part[key] == other[key] for key in ("number", "type", "size_bytes"))
 
@@ -104,11 +108,11 @@ def module_call(op: str, target: str, was: Any, will: Any, module: str, **argume
     return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 
-def service(state: dict[str, Any], name: str) -> dict[str, Any] | None:
+def service(state: State, name: str) -> Service | None:
     return next((entry for entry in state["services"] if entry["name"] == name), None)
 
 
-def serving(state: dict[str, Any]) -> bool:
+def serving(state: State) -> bool:
     """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
     target_service = service(state, TARGET_SERVICE)
     return target_service is not None and target_service["state"] == "Running"
@@ -156,19 +160,19 @@ def check_secrets(variable: str, entry: dict[str, Any]) -> None:
             )
 
 
-def never_touched(disk: dict[str, Any]) -> list[Any]:
+def never_touched(disk: Disk) -> list[tuple[str, str]]:
     """[(code, words)] of what forbids any write to a disk, whoever asks for it."""
     reasons = (
-        ("boot", "disk_boot", "a boot disk"),
-        ("system", "disk_system", "a system disk"),
-        ("page_file", "disk_page_file", "a disk with a page file"),
-        ("clustered", "disk_clustered", "a clustered disk"),
+        (disk["boot"], "disk_boot", "a boot disk"),
+        (disk["system"], "disk_system", "a system disk"),
+        (disk["page_file"], "disk_page_file", "a disk with a page file"),
+        (disk["clustered"], "disk_clustered", "a clustered disk"),
     )
-    return [(code, words) for key, code, words in reasons if disk[key]]
+    return [(code, words) for forbids, code, words in reasons if forbids]
 
 
 def refuse_disk(
-    disk: dict[str, Any], what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
+    disk: Disk, what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
 ) -> None:
     """What a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
 
@@ -206,7 +210,7 @@ def refuse_disk(
         )
 
 
-def ready_steps(disk: dict[str, Any]) -> list[Step]:
+def ready_steps(disk: Disk) -> list[Step]:
     """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
     where, steps = f"disk {disk['number']}", []
     if disk["offline"]:

@@ -13,6 +13,7 @@ from ...module_utils.core.names import check_testbed_id
 from ...module_utils.engines.catalogue import ENGINES, engine_of
 from .engines import check_root
 from .host import module_call, step
+from .state import Remembered, State
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -126,7 +127,7 @@ def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
     return steps, calls
 
 
-def remember(memory: dict[str, Any], params: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
+def remember(memory: Remembered, params: dict[str, Any], calls: list[Any]) -> Remembered:
     """The record of what is brought, kept before it is: [{folder, package: file that it is uninstalled by, or None}]."""
     if not calls:
         return memory
@@ -134,12 +135,12 @@ def remember(memory: dict[str, Any], params: dict[str, Any], calls: list[Any]) -
     return {**memory, "brought": [*(entry for entry in memory.get("brought", []) if entry != new), new]}
 
 
-def packages(memory: dict[str, Any]) -> list[Any]:
+def packages(memory: Remembered) -> list[Any]:
     """Files without which what was brought cannot be uninstalled."""
     return [entry["package"] for entry in memory.get("brought", []) if entry["package"]]
 
 
-def absent_plan(memory: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+def absent_plan(memory: Remembered, state: State) -> tuple[Any, ...]:
     """(calls, steps) that take it away. A package is not there when it could not even be fetched."""
     calls = [
         module_call(

@@ -17,6 +17,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import BENCHMARK_FILE, check_name
 from ...module_utils.core.steps import Step
 from .host import RESERVED, check_id, refuse_disk, step
+from .state import Disk, Remembered, State, Volume
 
 # What Windows itself puts into every volume.
 SYSTEM_ENTRIES = ("$recycle.bin", "system volume information")
@@ -99,13 +100,13 @@ def check(params: dict[str, Any]) -> list[Any]:
     return datastores
 
 
-def _disk(state: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | None:
+def _disk(state: State, wanted: dict[str, Any]) -> Disk | None:
     """The disk of the layer; None while it is not there yet, in check mode."""
     layer = wanted["expected"]
     if layer["path"] is None:
         return None
     number = int(layer["path"].rpartition("PhysicalDrive")[2])
-    disk: dict[str, Any] | None = next((disk for disk in state["disks"] if disk["number"] == number), None)
+    disk = next((disk for disk in state["disks"] if disk["number"] == number), None)
     if disk is None:
         raise Failure(
             "device_missing",
@@ -117,11 +118,11 @@ def _disk(state: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | Non
     return disk
 
 
-def volume_of(state: dict[str, Any], letter: str) -> dict[str, Any] | None:
+def volume_of(state: State, letter: str) -> Volume | None:
     return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
 
 
-def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, Any]) -> list[Step]:
+def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list[Step]:
     """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
     steps: list[Step] = []
     for datastore in wanted:
@@ -210,12 +211,12 @@ def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, 
     return steps
 
 
-def _entries_of_others(volume: dict[str, Any]) -> list[str]:
+def _entries_of_others(volume: Volume) -> list[str]:
     names = [entry["name"] for entry in volume["entries"]]
     return [name for name in names if name.lower() not in (*SYSTEM_ENTRIES, BENCHMARK_FILE)]
 
 
-def _refuse_foreign(volume: dict[str, Any], name: str, label: str, number: int) -> None:
+def _refuse_foreign(volume: Volume, name: str, label: str, number: int) -> None:
     """Refuse a volume that somebody else has made on a disk which a build had begun.
 
     What a build leaves that was cut has no file system, or one without a label and without files.
@@ -234,7 +235,7 @@ def file_path(wanted: dict[str, Any]) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents: bool) -> list[Step]:
+def absent_plan(state: State, memory: Remembered, discard_contents: bool) -> list[Step]:
     """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}}."""
     steps: list[Step] = []
     for name, unique_id in sorted(memory.get("disks", {}).items()):
@@ -270,7 +271,7 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents:
     return steps
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[dict[str, Any]]) -> dict[str, Any]:
+def remember(memory: Remembered, state: State, wanted: list[dict[str, Any]]) -> Remembered:
     """The record with the disks that will carry datastores; kept before they are changed."""
     disks = ((datastore["name"], _disk(state, datastore)) for datastore in wanted)
     return {

@@ -23,6 +23,7 @@ from ...module_utils.core.names import check_name
 from ...module_utils.core.steps import Step
 from . import aim
 from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+from .state import Disk, Remembered, State
 
 PREFIX = "ramdisk:"
 SPEC = {
@@ -70,7 +71,7 @@ def virtual_path(testbed_id: str, name: str) -> str:
     return f"{PREFIX}storlab-{testbed_id}-{name}.vhdx"
 
 
-def _virtual(state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
+def _virtual(state: State, testbed_id: str) -> dict[str, Any]:
     """This testbed's virtual disks in memory by path."""
     return {
         disk["path"].lower(): disk
@@ -79,11 +80,11 @@ def _virtual(state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
     }
 
 
-def plan(state: dict[str, Any], provider: str, disks: list[Any], memory: dict[str, Any], testbed_id: str) -> list[Step]:
+def plan(state: State, provider: str, disks: list[Any], memory: Remembered, testbed_id: str) -> list[Step]:
     return (_plan_virtual if provider == "iscsi_target" else _plan_preinstalled)(state, disks, memory, testbed_id)
 
 
-def _plan_virtual(state: dict[str, Any], disks: list[Any], _memory: dict[str, Any], testbed_id: str) -> list[Step]:
+def _plan_virtual(state: State, disks: list[Any], _memory: Remembered, testbed_id: str) -> list[Step]:
     wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
     ours = _virtual(state, testbed_id)
     steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
@@ -121,7 +122,7 @@ def _plan_virtual(state: dict[str, Any], disks: list[Any], _memory: dict[str, An
     return steps
 
 
-def _removed(state: dict[str, Any], disks: list[Any], expect_free: bool = True) -> list[Any]:
+def _removed(state: State, disks: list[Any], expect_free: bool = True) -> list[Any]:
     for disk in disks:
         users = [
             target["name"]
@@ -143,7 +144,7 @@ def _removed(state: dict[str, Any], disks: list[Any], expect_free: bool = True) 
     ]
 
 
-def _matching(state: dict[str, Any], disk: dict[str, Any]) -> dict[str, Any]:
+def _matching(state: State, disk: dict[str, Any]) -> Disk:
     """The one disk of the host that is meant."""
     matching = [
         candidate
@@ -161,15 +162,15 @@ def _matching(state: dict[str, Any], disk: dict[str, Any]) -> dict[str, Any]:
         )
     (disk_there,) = matching
     refuse_disk(disk_there, f"RAM disk {disk['name']}")
-    return dict(disk_there)
+    return disk_there
 
 
-def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str, Any], _testbed_id: str) -> list[Step]:
+def _plan_preinstalled(state: State, disks: list[Any], memory: Remembered, _testbed_id: str) -> list[Step]:
     steps = _given_back(
         state,
         {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
     )
-    names: dict[str, Any] = {}
+    names: dict[int, str] = {}
     for disk in disks:
         present = _matching(state, disk)
         first = names.setdefault(present["number"], disk["name"])
@@ -200,7 +201,7 @@ def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str
     return steps
 
 
-def _refuse_used(disk: dict[str, Any], what: str) -> None:
+def _refuse_used(disk: Disk, what: str) -> None:
     if any(part["type"] != RESERVED for part in disk["partitions"]):
         raise Failure(
             "device_partitioned",
@@ -210,12 +211,12 @@ def _refuse_used(disk: dict[str, Any], what: str) -> None:
         )
 
 
-def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
+def _given_back(state: State, recorded: dict[str, Any]) -> list[Any]:
     """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
     steps: list[Step] = []
     for name, before in recorded.items():
         present = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
-        if not present or all(present[key] == before[key] for key in before):
+        if not present or all(dict(present)[key] == before[key] for key in before):
             continue
         refuse_disk(present, f"RAM disk {name}", unique_id=before["unique_id"])
         _refuse_used(present, f"RAM disk {name}")
@@ -239,14 +240,14 @@ def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
     return steps
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Step]:
+def absent_plan(state: State, memory: Remembered, testbed_id: str, expect_free: bool = True) -> list[Step]:
     """Without expect_free targets may still export them: in check mode nothing was taken away above."""
     return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
         state, memory.get("disks", {})
     )
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], provider: str, disks: list[Any]) -> dict[str, Any]:
+def remember(memory: Remembered, state: State, provider: str, disks: list[Any]) -> Remembered:
     """The record with how the disks were found; kept before they are changed."""
     if provider != "preinstalled":
         return memory
@@ -260,7 +261,7 @@ def remember(memory: dict[str, Any], state: dict[str, Any], provider: str, disks
     return {**memory, "disks": known}
 
 
-def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id: str) -> list[Layer]:
+def layers_of(state: State, provider: str, disks: list[Any], testbed_id: str) -> list[Layer]:
     """The disks as layers, without their host."""
     layers: list[Layer] = []
     for disk in disks:
@@ -292,5 +293,5 @@ def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id
     return layers
 
 
-def needs_target_server(state: dict[str, Any], provider: str) -> bool:
+def needs_target_server(state: State, provider: str) -> bool:
     return provider == "iscsi_target" and not serving(state)

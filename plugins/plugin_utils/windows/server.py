@@ -15,6 +15,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.steps import Step
 from .host import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
 from .ramdisk import PREFIX
+from .state import Remembered, State, without
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -52,12 +53,12 @@ def rule_name(testbed_id: str) -> str:
 
 
 def plan(
-    state: dict[str, Any],
+    state: State,
     networks: list[Any] | None,
     ports: list[Any],
     testbed_id: str,
     loopback: bool = False,
-    memory: dict[str, Any] | None = None,
+    memory: Remembered | None = None,
 ) -> list[Step]:
     if state["feature"] is None:
         raise Failure(
@@ -130,7 +131,7 @@ def plan(
     return calls
 
 
-def _closed(state: dict[str, Any], testbed_id: str) -> list[Any]:
+def _closed(state: State, testbed_id: str) -> list[Any]:
     if rule_name(testbed_id) not in state["firewall_rules"]:
         return []
     return [
@@ -149,7 +150,7 @@ def _closed(state: dict[str, Any], testbed_id: str) -> list[Any]:
     ]
 
 
-def users(state: dict[str, Any]) -> list[Any]:
+def users(state: State) -> list[Any]:
     """What a restart of the service would lose."""
     return [
         f"RAM disk {disk['path']}" for disk in state["virtual_disks"] if disk["path"].lower().startswith(PREFIX)
@@ -180,7 +181,7 @@ def _restart() -> Step:
     )
 
 
-def _loopback_given_back(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def _loopback_given_back(state: State, memory: Remembered, testbed_id: str) -> list[Any]:
     """While something of this testbed is left it may still be used. What others use is not restarted: the service reads the switch when it starts next."""
     own = [item for item in state["virtual_disks"] + state["targets"] if stamped(item["description"], testbed_id)]
     if "loopback_was" not in memory or own or state["loopback"] == memory["loopback_was"]:
@@ -190,7 +191,7 @@ def _loopback_given_back(state: dict[str, Any], memory: dict[str, Any], testbed_
     return [_loopback(state["loopback"], memory["loopback_was"]), *restart]
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Step]:
+def absent_plan(state: State, memory: Remembered, testbed_id: str) -> list[Step]:
     """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
     calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if (
@@ -232,15 +233,15 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) 
     return calls
 
 
-def half_installed(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def half_installed(state: State, memory: Remembered) -> list[Any]:
     """The restart that Windows waits for since this testbed had the role installed; before it the role cannot be taken away."""
     if not memory.get("feature_was") or state["feature"] != "InstallPending":
         return []
     return [{"op": "restart_host", "target": FEATURE, "was": state["feature"], "will": "Installed"}]
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
-    after, ops = dict(memory), {call["op"] for call in calls}
+def remember(memory: Remembered, state: State, calls: list[Any]) -> Remembered:
+    after, ops = memory.copy(), {call["op"] for call in calls}
     if "feature" in ops:
         after.setdefault("feature_was", state["feature"])
     if "service" in ops and "feature_was" not in after:
@@ -252,13 +253,13 @@ def remember(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) ->
     return after
 
 
-def noted(memory: dict[str, Any], done: list[Any]) -> dict[str, Any]:
+def noted(memory: Remembered, done: list[Any]) -> Remembered:
     """The record after these calls."""
     started = any(call["op"] in ("restart", "service") for call in done)
-    return {key: value for key, value in memory.items() if not started or key != "unread_since"}
+    return without(memory, {"unread_since"} if started else set())
 
 
-def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
+def still_to_give_back(memory: Remembered, state: State, calls: list[Any]) -> Remembered:
     """What is left of the record after these calls of absent_plan: while others use the role, what it was before is still to be given back."""
     ops = {call["op"] for call in calls}
     given = {"feature_was", "service_was"} if ops & {"feature", "service"} else set()
@@ -269,4 +270,4 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], calls: lis
         given |= {"service_was"}
     if "loopback" in ops or state["loopback"] == memory.get("loopback_was"):
         given |= {"loopback_was", "unread_since"}
-    return {key: value for key, value in memory.items() if key not in given}
+    return without(memory, given)

@@ -33,6 +33,7 @@ from .host import (
     service,
     step,
 )
+from .state import Disk, Remembered, Session, State
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -115,7 +116,7 @@ def check(params: dict[str, Any]) -> list[Any]:
     return targets
 
 
-def _running(state: dict[str, Any]) -> bool:
+def _running(state: State) -> bool:
     initiator_service = service(state, INITIATOR_SERVICE)
     if not initiator_service or initiator_service["start_mode"] == "Disabled":
         raise Failure(
@@ -131,9 +132,7 @@ def _started() -> Step:
     return step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE)
 
 
-def plan(
-    state: dict[str, Any], name: str, targets: list[Any], memory: dict[str, Any], expect_loopback: bool = True
-) -> list[Step]:
+def plan(state: State, name: str, targets: list[Any], memory: Remembered, expect_loopback: bool = True) -> list[Step]:
     """Steps up to the logins; what the disks then need is planned by disk_steps, once they are there."""
     steps: list[Step] = []
     if not targets and not memory:
@@ -216,11 +215,11 @@ def plan(
     return steps
 
 
-def _sessions(state: dict[str, Any], iqn: str) -> list[dict[str, Any]]:
+def _sessions(state: State, iqn: str) -> list[Session]:
     return [session for session in state["initiator"]["sessions"] if same_iqn(session["iqn"], iqn)]
 
 
-def own_session(state: dict[str, Any], memory: dict[str, Any], iqn: str) -> dict[str, Any] | None:
+def own_session(state: State, memory: Remembered, iqn: str) -> Session | None:
     """This testbed's session with a target. Of a login that was interrupted no id is recorded; the only session there is taken for it."""
     if iqn not in memory.get("sessions", []):
         return None
@@ -238,14 +237,14 @@ def own_session(state: dict[str, Any], memory: dict[str, Any], iqn: str) -> dict
     return present[0] if present else None
 
 
-def _same_login(target: dict[str, Any], memory: dict[str, Any]) -> bool:
+def _same_login(target: dict[str, Any], memory: Remembered) -> bool:
     kept = memory.get("logins", {}).get(target["iqn"])
     if not kept or kept["user"] != (target["chap_user"] or ""):
         return False
     return not target["chap_user"] or same_secret(target["chap_password"], kept["secret"])
 
 
-def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = True) -> list[Any]:
+def _logout(state: State, session: Session, expect_free: bool = True) -> list[Any]:
     """Steps that end a session. Its disks are set offline first: Windows does not log out of one that is in use, and loses what it has not written yet."""
     steps: list[Step] = []
     for disk in (disk for disk in state["disks"] if disk["number"] in session["disks"]):
@@ -274,21 +273,21 @@ def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = 
     ]
 
 
-def present_disks(
-    state: dict[str, Any], targets: list[Any], memory: dict[str, Any]
-) -> dict[tuple[str, int], dict[str, Any]]:
+def present_disks(state: State, targets: list[Any], memory: Remembered) -> dict[tuple[str, int], Disk]:
     """{(iqn, lun): disk} of the wanted LUNs that are there, in this testbed's own sessions."""
-    disks = {}
+    disks: dict[tuple[str, int], Disk] = {}
     for target in targets:
-        numbers = (own_session(state, memory, target["iqn"]) or {"disks": []})["disks"]
+        session = own_session(state, memory, target["iqn"])
+        numbers = session["disks"] if session else []
         wanted = {lun["lun"] for lun in target["luns"]}
         for disk in state["disks"]:
-            if disk["number"] in numbers and disk["lun"] in wanted:
-                disks[(target["iqn"], disk["lun"])] = disk
+            number = disk["lun"]
+            if disk["number"] in numbers and number is not None and number in wanted:
+                disks[(target["iqn"], number)] = disk
     return disks
 
 
-def missing(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def missing(disks: dict[tuple[str, int], Disk], targets: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -297,7 +296,7 @@ def missing(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str
     ]
 
 
-def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], dict[str, Any]]) -> Failure:
+def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], Disk]) -> Failure:
     iqn, number = lost[0]
     there = sorted(lun for name, lun in disks if name == iqn)
     return Failure(
@@ -310,7 +309,7 @@ def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], dict[s
     )
 
 
-def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[Step]:
+def disk_steps(disks: dict[tuple[str, int], Disk], targets: list[dict[str, Any]]) -> list[Step]:
     """Disks are proven, then brought online: the host's SAN policy may keep new ones offline."""
     steps: list[Step] = []
     for target in targets:
@@ -323,7 +322,7 @@ def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[
     return steps
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool = True) -> list[Step]:
+def absent_plan(state: State, memory: Remembered, expect_free: bool = True) -> list[Step]:
     """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove.
 
     Without expect_free disks may still be mounted: in check mode nothing was taken away above.
@@ -358,7 +357,7 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool
     return steps
 
 
-def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
+def still_to_give_back(memory: Remembered, state: State, steps: list[Step]) -> Remembered:
     """What is left of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
     kept = (
         memory.get("service_was") == "Stopped"
@@ -368,7 +367,7 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: lis
     return {"service_was": "Stopped"} if kept else {}
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Step]) -> dict[str, Any]:
+def remember(memory: Remembered, state: State, targets: list[Any], steps: list[Step]) -> Remembered:
     """The record with what the teardown needs of these steps; kept before the first of them. Sessions that are ended or made have no id in it yet."""
     changing = {step["target"] for step in steps if step["op"] in ("login", "logout")}
     own = {target["iqn"]: own_session(state, memory, target["iqn"]) for target in targets}
@@ -376,7 +375,8 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
     made = {step["target"] for step in steps if step["op"] == "portal"}
     return {
         **memory,
-        "service_was": memory.get("service_was") or (service(state, INITIATOR_SERVICE) or {})["state"],
+        "service_was": memory.get("service_was")
+        or {known["name"]: known["state"] for known in state["services"]}[INITIATOR_SERVICE],
         "sessions": sorted(set(memory.get("sessions", [])) | {target["iqn"] for target in targets}),
         "session_ids": {iqn: known for iqn, known in ids.items() if iqn not in changing},
         "portals": memory.get("portals", [])
@@ -389,7 +389,7 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
     }
 
 
-def note_sessions(memory: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def note_sessions(memory: Remembered, before: State, after: State) -> Remembered:
     """The record with the ids of the sessions that were made between two states; where two with one target were, nobody knows whose is whose."""
     ids = dict(memory.get("session_ids", {}))
     for iqn in memory.get("sessions", []):
@@ -400,18 +400,18 @@ def note_sessions(memory: dict[str, Any], before: dict[str, Any], after: dict[st
     return {**memory, "session_ids": ids}
 
 
-def note_login(memory: dict[str, Any], done: dict[str, Any]) -> None:
+def note_login(memory: Remembered, done: dict[str, Any]) -> None:
     if done["op"] == "login":
         user, secret = done["secret"] or ("", "")
         memory.setdefault("logins", {})[done["target"]] = {"user": user, "secret": keep_secret(secret)}
 
 
-def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], dict[str, Any]]) -> list[Layer]:
+def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], Disk]) -> list[Layer]:
     """The LUNs as layers, without their host; without a path where the disk is not there yet, in check mode."""
     layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:
-            disk = disks.get((target["iqn"], lun["lun"])) or {}
+            disk: dict[str, Any] = dict(disks.get((target["iqn"], lun["lun"])) or {})
             # Other initiators compare the serial of an export with what they see, and Windows may spell it its own way.
             proofs = ("unique_id", "serial") if lun["layer_kind"] == "initiator" else ("unique_id",)
             identity = {

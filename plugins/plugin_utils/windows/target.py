@@ -41,6 +41,7 @@ from .host import (
     stamped,
     step,
 )
+from .state import Portal, Remembered, State, Target
 
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 LUN_SOURCES = ("layer", "vhdx")
@@ -266,14 +267,14 @@ def _auth(params: dict[str, Any], variable: str, wanted: dict[str, Any]) -> dict
 # ---------------------------------------------------------------- planning
 
 
-def is_ours(target: dict[str, Any], testbed_id: str, memory: dict[str, Any]) -> bool:
+def is_ours(target: Target, testbed_id: str, memory: Remembered) -> bool:
     return target["description"] == stamp(testbed_id) or (
         not target["description"] and target["name"] in memory.get("targets", [])
     )
 
 
 def refuse_foreign(
-    state: dict[str, Any], targets: list[Any], testbed_id: str, memory: dict[str, Any], expect_disks: bool = True
+    state: State, targets: list[Any], testbed_id: str, memory: Remembered, expect_disks: bool = True
 ) -> None:
     """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks those of layers may still be missing."""
     for present in state["targets"]:
@@ -334,9 +335,9 @@ def refuse_foreign(
 
 
 def plan(
-    state: dict[str, Any],
+    state: State,
     targets: list[Any],
-    memory: dict[str, Any],
+    memory: Remembered,
     testbed_id: str,
     any_address: bool = False,
     expect_disks: bool = True,
@@ -377,7 +378,7 @@ def plan(
     return steps
 
 
-def _volume(state: dict[str, Any], lun: dict[str, Any]) -> None:
+def _volume(state: State, lun: dict[str, Any]) -> None:
     """Refuse a file for which there is no volume, or none of its size."""
     volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
     variable = f"iscsi_target_targets lun {lun['name']} vhdx"
@@ -396,9 +397,7 @@ def _volume(state: dict[str, Any], lun: dict[str, Any]) -> None:
         )
 
 
-def _target(
-    present: dict[str, Any] | None, target: dict[str, Any], memory: dict[str, Any], testbed_id: str
-) -> list[Any]:
+def _target(present: Target | None, target: dict[str, Any], memory: Remembered, testbed_id: str) -> list[Any]:
     name, auth, steps = target["name"], target["auth"], []
     now = present or {
         "iqn": None,
@@ -449,18 +448,18 @@ def _target(
                 Description=stamp(testbed_id),
             )
         )
-    kept = memory.get("secrets", {}).get(name, {})
+    kept, login = memory.get("secrets", {}).get(name, {}), dict(now)
     for on, user, password, op, set_script in (
         ("chap", "chap_user", "chap_password", "chap", "target_chap"),
         ("reverse_chap", "mutual_chap_user", "mutual_chap_password", "reverse_chap", "target_reverse_chap"),
     ):
-        before = now[f"{on}_user"] if now[on] else None
+        before = login[f"{on}_user"] if login[on] else None
         if auth[user]:
             if present is None or before != auth[user] or not same_secret(auth[password], kept.get(password)):
                 steps.append(
                     step(op, name, before, auth[user], set_script, secret=(auth[user], auth[password]), Name=name)
                 )
-        elif now[on]:
+        elif login[on]:
             steps.append(step(op, name, before, "off", f"{set_script}_off", Name=name))
     wanted = {lun["path"].lower(): lun for lun in target["luns"]}
     mapped = {lun["path"].lower(): lun["lun"] for lun in now["luns"]}
@@ -563,7 +562,7 @@ def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
     return steps
 
 
-def _files_removed(state: dict[str, Any], memory: dict[str, Any], keep: set[Any], testbed_id: str) -> list[Any]:
+def _files_removed(state: State, memory: Remembered, keep: set[Any], testbed_id: str) -> list[Any]:
     """The cmdlet leaves the file behind, so that goes on its own; only files that the record names are the testbed's."""
     steps: list[Step] = []
     for path in memory.get("files", []):
@@ -577,9 +576,7 @@ def _files_removed(state: dict[str, Any], memory: dict[str, Any], keep: set[Any]
     return steps
 
 
-def _portals(
-    state: dict[str, Any], targets: list[Any], memory: dict[str, Any], testbed_id: str, any_address: bool
-) -> list[Any]:
+def _portals(state: State, targets: list[Any], memory: Remembered, testbed_id: str, any_address: bool) -> list[Any]:
     """The portals are one list for the whole server, so others' targets decide whether it may be made shorter."""
     if any_address or not targets or not serving(state):
         return []
@@ -637,11 +634,11 @@ def _portals(
     ]
 
 
-def _portal_words(portal: dict[str, Any]) -> str:
+def _portal_words(portal: Portal) -> str:
     return f"port {portal['port']}, {'on' if portal['enabled'] else 'off'}"
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Step]:
+def absent_plan(state: State, memory: Remembered, testbed_id: str, expect_free: bool = True) -> list[Step]:
     """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
 
     Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
@@ -671,18 +668,18 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, 
     return steps
 
 
-def _others(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def _others(state: State, memory: Remembered, testbed_id: str) -> list[Any]:
     return [present["name"] for present in state["targets"] if not is_ours(present, testbed_id, memory)]
 
 
-def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
+def still_to_give_back(memory: Remembered, state: State, testbed_id: str) -> Remembered:
     """What is left of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
     return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Step]) -> dict[str, Any]:
+def remember(memory: Remembered, state: State, targets: list[Any], steps: list[Step]) -> Remembered:
     """The record with what the teardown needs of these steps; kept before the first of them."""
-    after = dict(memory)
+    after = memory.copy()
     after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
     after["files"] = sorted(
         set(memory.get("files", [])) | {planned["target"] for planned in steps if planned["op"] == "make_disk"}
@@ -695,7 +692,7 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
     return after
 
 
-def note_secret(memory: dict[str, Any], done: dict[str, Any]) -> None:
+def note_secret(memory: Remembered, done: dict[str, Any]) -> None:
     """Secrets cannot be read back, so a salted digest tells the next run whether one has changed."""
     if done["secret"]:
         side = "chap" if done["op"] == "chap" else "mutual_chap"
