@@ -38,6 +38,7 @@ from ..linux.daemon import (
     remove_empty,
 )
 from ..linux.disks import device_safety
+from ..linux.disks.facts import Facts
 from ..linux.own_folder import base_dir, private_folder, proven, read_own_json
 
 PR_SET_PDEATHSIG = 1
@@ -167,7 +168,7 @@ def _family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def guarded(options: dict[str, Any]) -> dict[str, Any]:
+def guarded(options: dict[str, Any]) -> Facts:
     """What the device guard knows about the layer; its refusal as a Failure."""
     if options["layer"]["path"] is None:
         raise bad_value(

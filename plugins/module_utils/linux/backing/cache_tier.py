@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core import converge
@@ -126,7 +126,7 @@ def _of_stamp(cache: dict[str, Any]) -> dict[str, Any]:
     return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
 
 
-def digest_of(shown: dict[str, Any], layer: Layer | None) -> str:
+def digest_of(shown: Mapping[str, object], layer: Layer | None) -> str:
     """What tells an origin from others, in 32 characters: what the disk shows, or the layer and the making of what it stands on."""
     if layer:
         detail = layer.get("detail") or {}

@@ -17,14 +17,15 @@ import socket
 import stat
 import subprocess
 import time
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
 from ...core.failure import Failure
 from ...core.iscsi_names import unit_serial
 from ...core.layers import Layer, generation
 from .. import mounts
 from . import cache_stamp, designators, nfs_volumes, scsi_pages
+from .facts import Export, Facts
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
@@ -81,7 +82,7 @@ class System:
         except OSError:
             return b""
 
-    def names(self, path: str) -> list[Any]:
+    def names(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(self.real(path)))
         except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
@@ -100,7 +101,7 @@ class System:
             path, seen = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(self.real(path)))), seen + 1
         return path
 
-    def stat(self, path: str) -> Any:
+    def stat(self, path: str) -> os.stat_result:
         return os.stat(self.real(path))
 
     def read_link(self, path: str) -> str | None:
@@ -168,7 +169,7 @@ def _error_name(error: OSError) -> str:
 # ---------------------------------------------------------------- reading
 
 
-def usage(path: str, system: System | None = None, with_openers: bool = True) -> dict[str, Any]:
+def usage(path: str, system: System | None = None, with_openers: bool = True) -> Facts:
     """Who uses a path, as far as this host's kernel and its tgtd know. Never opens the device: a dead one would keep the reader waiting.
 
     Says ``type``, ``resolved``, and for a block device or file what counts for it and for what stands on it however high (partitions,
@@ -178,12 +179,12 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     """
     system = system or System()
     resolved = system.resolve(path)
-    facts: dict[str, Any] = {"path": path, "resolved": resolved, "type": "missing"}
+    facts: Facts = {"path": path, "resolved": resolved, "type": "missing"}
     try:
         status = system.stat(resolved)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            facts.update(type="unknown", claim=_error_name(error))
+            facts.update({"type": "unknown", "claim": _error_name(error)})
         return facts
     facts["type"] = _type(status.st_mode)
     if facts["type"] not in ("block", "file"):
@@ -198,29 +199,33 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     sought = Sought(system, set(stack) | {resolved}, {item["number"] for item in stack.values()} - {None}, bottom)
     own = stack[resolved]
     facts.update(
-        twins={node: stack[node]["holders"] for node, _folder in bottoms[1:]},
-        above=[node for node, item in stack.items() if node != resolved and not item["holders"]],
-        loops=sorted(name for item in stack.values() for name in item["loops"]),
-        partitions=own["partitions"],
-        holders=own["holders"],
-        holders_above=sorted({name for item in stack.values() for name in item["holders"]} - set(own["holders"])),
-        mounts=_mount_points(system, sought),
-        swap=any(
-            system.resolve(name) in sought.nodes or sought.at(name)
-            for name in mounts.swap_spaces(system.read("/proc/swaps") or "")
-        ),
-        exports=[
-            export
-            for export in _lio_exports(system) + _nvmet_exports(system) + _tgt_exports(system)
-            if export.get("number") in sought.devices or sought.at(export["device"])
-        ],
+        {
+            "twins": {node: stack[node]["holders"] for node, _folder in bottoms[1:]},
+            "above": [node for node, item in stack.items() if node != resolved and not item["holders"]],
+            "loops": sorted(name for item in stack.values() for name in item["loops"]),
+            "partitions": own["partitions"],
+            "holders": own["holders"],
+            "holders_above": sorted(
+                {name for item in stack.values() for name in item["holders"]} - set(own["holders"])
+            ),
+            "mounts": _mount_points(system, sought),
+            "swap": any(
+                system.resolve(name) in sought.nodes or sought.at(name)
+                for name in mounts.swap_spaces(system.read("/proc/swaps") or "")
+            ),
+            "exports": [
+                export
+                for export in _lio_exports(system) + _nvmet_exports(system) + _tgt_exports(system)
+                if export.get("number") in sought.devices or sought.at(export["device"])
+            ],
+        }
     )
     if with_openers:
         facts["openers"] = sought.openers()
     return facts
 
 
-def inspect(path: str, root: str = "/", system: System | None = None) -> dict[str, Any]:
+def inspect(path: str, root: str = "/", system: System | None = None) -> Facts:
     """Everything the guard needs to know about a path: who uses it, and what it is; reads only."""
     system = system or System(root)
     facts = usage(path, system)
@@ -236,14 +241,14 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> dict[st
     return facts
 
 
-def _held_as(status: Any) -> str:
+def _held_as(status: os.stat_result) -> str:
     """What tells the opened thing from another one of that name: a device's numbers, or a file's inode on its file system."""
     if stat.S_ISBLK(status.st_mode):
         return numbers(status.st_rdev)
     return f"inode {status.st_ino} on {numbers(status.st_dev)}"
 
 
-def hold(facts: dict[str, Any], flags: int = 0) -> int:
+def hold(facts: Facts, flags: int = 0) -> int:
     """The judged device or file, open for reading; raises device_changed when something else took its name since it was judged."""
     held = os.open(facts["resolved"], os.O_RDONLY | os.O_CLOEXEC | flags)
     opened = _held_as(os.fstat(held))
@@ -258,10 +263,10 @@ def hold(facts: dict[str, Any], flags: int = 0) -> int:
     return held
 
 
-def identity(path: str, system: System | None = None) -> dict[str, Any]:
+def identity(path: str, system: System | None = None) -> Facts:
     """What proves which device a path is: {path, type, major_minor, serial, naa, wwid, designators, mapped, mapped_uuid}; never opens it."""
     system = system or System()
-    facts = {"path": path, "type": "missing"}
+    facts: Facts = {"path": path, "type": "missing"}
     try:
         status = system.stat(path)
     except OSError:
@@ -269,7 +274,8 @@ def identity(path: str, system: System | None = None) -> dict[str, Any]:
     facts["type"] = _type(status.st_mode)
     if facts["type"] == "block":
         folder = system.resolve(f"/sys/dev/block/{numbers(status.st_rdev)}")
-        facts.update(major_minor=numbers(status.st_rdev), **_identity_facts(system, folder))
+        facts.update({"major_minor": numbers(status.st_rdev)})
+        facts.update(_identity_facts(system, folder))
     return facts
 
 
@@ -319,7 +325,7 @@ def _stack(system: System, bottoms: list[tuple[str, str | None]], file: tuple[st
     return stack
 
 
-def _mount_points(system: System, sought: Sought) -> list[Any]:
+def _mount_points(system: System, sought: Sought) -> list[str]:
     """Where it is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
     points: dict[Any, Any] = {}
     for pid in _process_per_view(system):
@@ -331,7 +337,7 @@ def _mount_points(system: System, sought: Sought) -> list[Any]:
     return list(points.values()) or [f"a folder, as part of the Btrfs file system {uuid}" for uuid in several]
 
 
-def _process_per_view(system: System) -> list[Any]:
+def _process_per_view(system: System) -> list[str]:
     """'self', then one process for each other mount namespace and root: they see other mounts."""
     seen, pids = set(), ["self", *sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int)]
     views = []
@@ -343,9 +349,9 @@ def _process_per_view(system: System) -> list[Any]:
     return views
 
 
-def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict[str, Any]:
+def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> Facts:
     entries = system.names(folder)
-    facts = {
+    facts: Facts = {
         "major_minor": numbers(rdev),
         "name": os.path.basename(folder),
         "size_bytes": int(system.read(f"{folder}/size") or 0) * 512,
@@ -359,11 +365,11 @@ def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict[
     return facts
 
 
-def _identity_facts(system: System, folder: str) -> dict[str, Any]:
+def _identity_facts(system: System, folder: str) -> Facts:
     """serial, naa, wwid and designators as far as the kernel knows them."""
     serial = scsi_pages.unit_serial(system.read_bytes(f"{folder}/device/vpd_pg80") or b"")
     naa = scsi_pages.naa_names(system.read_bytes(f"{folder}/device/vpd_pg83") or b"")
-    identity = {
+    identity: dict[str, object] = {
         "serial": serial or system.read(f"{folder}/serial") or system.read(f"{folder}/device/serial"),
         "naa": naa[0] if naa else None,
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
@@ -377,11 +383,10 @@ def _identity_facts(system: System, folder: str) -> dict[str, Any]:
         paths = [system.resolve(f"{folder}/slaves/{name}") for name in system.names(f"{folder}/slaves")]
         ways = [_identity_facts(system, path) for path in paths]
         identity = {key: ways[0].get(key) for key in identity if len({way.get(key) for way in ways}) == 1}
-    return {
-        **{key: value for key, value in identity.items() if value},
-        "mapped": "dm" in entries or "md" in entries,
-        "mapped_uuid": mapped or system.read(f"{folder}/md/uuid") or _array_uuid(system, folder),
-    }
+    shown = {key: value for key, value in identity.items() if value}
+    shown["mapped"] = "dm" in entries or "md" in entries
+    shown["mapped_uuid"] = mapped or system.read(f"{folder}/md/uuid") or _array_uuid(system, folder)
+    return cast(Facts, shown)
 
 
 def _array_uuid(system: System, folder: str) -> str | None:
@@ -393,8 +398,8 @@ def _array_uuid(system: System, folder: str) -> str | None:
     return next((line.partition("=")[2] for line in lines if line.startswith("MD_UUID=")), None)
 
 
-def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
-    facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512, "inode": status.st_ino}
+def _file_facts(system: System, resolved: str, status: os.stat_result) -> Facts:
+    facts: Facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512, "inode": status.st_ino}
     mount = mounts.holding(_mounts(system), resolved)
     if mount:
         facts.update(
@@ -412,10 +417,10 @@ def _mounts(system: System, pid: str = "self") -> list[Any]:
     return mounts.parse(system.read(f"/proc/{pid}/mountinfo") or "")
 
 
-BLANK: dict[str, Any] = {"signature": {}}
+BLANK: Facts = {"signature": {}}
 
 
-def _signature(system: System, device: str) -> dict[str, Any]:
+def _signature(system: System, device: str) -> Facts:
     """What a low-level probe finds: {'signature': {...}} (empty = blank) or {'signature_error': text}."""
     # -p reads the device itself; without it blkid answers from a cache that may describe another device of this name.
     done = system.run(["blkid", "-p", "-o", "export", device])
@@ -424,7 +429,7 @@ def _signature(system: System, device: str) -> dict[str, Any]:
     code, out, err = done
     if code == 2 and not err.strip():
         stamp = cache_stamp.unpack(system.head(device, cache_stamp.BYTES))
-        return dict(BLANK) if stamp is None else {"signature": {"TYPE": cache_stamp.TYPE}}
+        return BLANK.copy() if stamp is None else {"signature": {"TYPE": cache_stamp.TYPE}}
     if code == 8:
         return {"signature": {"TYPE": "several signatures"}}
     if code:
@@ -435,8 +440,9 @@ def _signature(system: System, device: str) -> dict[str, Any]:
     }
 
 
-def _lio_exports(system: System) -> list[Any]:
-    core, exports = "/sys/kernel/config/target/core", []
+def _lio_exports(system: System) -> list[Export]:
+    core = "/sys/kernel/config/target/core"
+    exports: list[Export] = []
     for adapter in system.names(core):
         for name in system.names(f"{core}/{adapter}"):
             device = system.read(f"{core}/{adapter}/{name}/udev_path")
@@ -462,9 +468,10 @@ def _iblock_number(text: str) -> str | None:
     return f"{match.group(1)}:{match.group(2)}" if match else None
 
 
-def _nvmet_exports(system: System) -> list[Any]:
+def _nvmet_exports(system: System) -> list[Export]:
     """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else tells."""
-    core, exports = "/sys/kernel/config/nvmet/subsystems", []
+    core = "/sys/kernel/config/nvmet/subsystems"
+    exports: list[Export] = []
     for name in system.names(core):
         for number in system.names(f"{core}/{name}/namespaces"):
             device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
@@ -480,9 +487,9 @@ def _nvmet_exports(system: System) -> list[Any]:
     return exports
 
 
-def _tgt_exports(system: System) -> list[Any]:
+def _tgt_exports(system: System) -> list[Export]:
     """LUNs of every tgtd of this host, asked for through each one's control socket."""
-    exports = []
+    exports: list[Export] = []
     for name in system.names("/run/tgtd"):
         port = re.fullmatch(r"socket\.(\d+)", name)
         done = (
@@ -493,9 +500,8 @@ def _tgt_exports(system: System) -> list[Any]:
         if done and done[0] == 0:
             for export in parse_tgt(done[1]):
                 number = _passed_through(system, export["device"])
-                exports.append(
-                    {**export, "device": system.resolve(export["device"]), **({"number": number} if number else {})}
-                )
+                shown: Export = {**export, "device": system.resolve(export["device"])}
+                exports.append({**shown, "number": number} if number else shown)
     return exports
 
 
@@ -509,9 +515,10 @@ def _passed_through(system: System, path: str) -> str | None:
     return next((system.read(f"{folder}/{name}/dev") for name in system.names(folder)), None)
 
 
-def parse_tgt(text: str) -> list[Any]:
+def parse_tgt(text: str) -> list[Export]:
     """[{software, name, serial, device}] from ``tgtadm --mode target --op show``; the tgt of RHEL 5 wrote 'Backing store' without 'path'."""
-    exports, target, serial = [], "", ""
+    exports: list[Export] = []
+    target, serial = "", ""
     for line in text.splitlines():
         key, _colon, value = line.strip().partition(": ")
         if line.startswith("Target "):
@@ -527,11 +534,11 @@ def parse_tgt(text: str) -> list[Any]:
 
 
 def refusals(
-    facts: dict[str, Any],
+    facts: Facts,
     layer: Layer,
-    allow: Any = (),
+    allow: Collection[str] = (),
     testbed_id: str = "",
-    layers: Any = (),
+    layers: Sequence[Layer] = (),
     overwrite: bool = True,
 ) -> list[Failure]:
     """Why the path must not be written to as this layer, empty when it is proven to be the testbed's own.
@@ -544,11 +551,11 @@ def refusals(
 
 
 def judge(
-    facts: dict[str, Any],
+    facts: Facts,
     layer: Layer,
-    allow: Any = (),
+    allow: Collection[str] = (),
     testbed_id: str = "",
-    layers: Any = (),
+    layers: Sequence[Layer] = (),
     overwrite: bool = True,
 ) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
@@ -582,12 +589,12 @@ def lift(reasons: list[Failure], named: bool, final: Collection[str]) -> tuple[l
 
 def guard(
     layer: Layer,
-    allow: Any = (),
+    allow: Collection[str] = (),
     testbed_id: str = "",
-    layers: Any = (),
+    layers: Sequence[Layer] = (),
     overwrite: bool = True,
     system: System | None = None,
-) -> tuple[dict[str, Any], list[Failure]]:
+) -> tuple[Facts, list[Failure]]:
     """Inspect and judge in one: (facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     facts = inspect(layer["path"], system=system)
     reasons, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)
@@ -613,7 +620,7 @@ def not_touched(layer: Layer, reasons: Sequence[Failure]) -> Failure:
     )
 
 
-def _unreadable(facts: dict[str, Any]) -> Failure:
+def _unreadable(facts: Facts) -> Failure:
     return Failure(
         "device_unreadable",
         f"{facts['path']} cannot be opened ({facts['claim']}).",
@@ -621,7 +628,7 @@ def _unreadable(facts: dict[str, Any]) -> Failure:
     )
 
 
-def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def purpose_refusals(facts: Mapping[str, object], layer: Layer) -> list[Failure]:
     if layer.get("purpose") == "scratch":
         return []
     return [
@@ -633,7 +640,7 @@ def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     ]
 
 
-def _final_use(facts: dict[str, Any]) -> list[Failure]:
+def _final_use(facts: Facts) -> list[Failure]:
     path, reasons = facts["path"], []
     if facts["mounts"]:
         reasons.append(
@@ -648,7 +655,7 @@ def _final_use(facts: dict[str, Any]) -> list[Failure]:
     return reasons
 
 
-def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def size_refusals(facts: Mapping[str, object], layer: Layer) -> list[Failure]:
     if facts["size_bytes"] == layer["size_bytes"]:
         return []
     return [
@@ -660,7 +667,7 @@ def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     ]
 
 
-def _block(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def _block(facts: Facts, layer: Layer) -> list[Failure]:
     path, reasons = facts["path"], []
     if layer["identity"].get("mount_point"):
         reasons.append(
@@ -730,8 +737,8 @@ def refuse_named(
     device: str,
     given: dict[str, Any],
     purpose: str,
-    facts: dict[str, Any],
-    tolerated: Any = frozenset(),
+    facts: Facts,
+    tolerated: Collection[str] = frozenset(),
 ) -> None:
     """The guard for a device that the user names instead of a layer; raises the first refusal, or identity_missing with the line to add.
 
@@ -766,9 +773,10 @@ def refuse_named(
         )
 
 
-def hints(facts: dict[str, Any], given: Any = ()) -> dict[str, Any]:
+def hints(facts: Facts, given: Collection[str] = ()) -> dict[str, str]:
     """What a user may write of a device. Other kernels write another WWID, so it is named only where nothing else is, or where the user gave one."""
-    shown = {key: facts[fact] for key, fact in PROOFS.items() if facts.get(fact)}
+    known = cast("dict[str, str]", facts)
+    shown = {key: known[fact] for key, fact in PROOFS.items() if known.get(fact)}
     better = {key: value for key, value in shown.items() if key != "wwid" or key in given}
     return better or shown
 
@@ -786,7 +794,7 @@ def same_uuid(given: str | None, shown: str | None) -> bool:
     return given == shown or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
 
 
-def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def identity_refusals(facts: Facts, layer: Layer) -> list[Failure]:
     """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
     path, identity, proven, reasons = facts["path"], layer["identity"], False, []
     for key, code in (
@@ -818,7 +826,7 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     return reasons
 
 
-def _file(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def _file(facts: Facts, layer: Layer) -> list[Failure]:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
         return [
@@ -866,7 +874,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     return []
 
 
-def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Failure]:
+def _use(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -> list[Failure]:
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
@@ -912,7 +920,7 @@ def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> l
     return reasons + _claims(facts)
 
 
-def _claims(facts: dict[str, Any]) -> list[Failure]:
+def _claims(facts: Facts) -> list[Failure]:
     """The kernel gave the device, or one that stands on it, to somebody whom nothing else shows."""
     path = facts["path"]
     if facts.get("mounts") or facts.get("swap") or any(export.get("claims") for export in facts["exports"]):

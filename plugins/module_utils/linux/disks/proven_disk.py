@@ -10,6 +10,7 @@ from typing import Any
 from ...core.failure import Failure
 from ...core.layers import Layer
 from . import device_safety
+from .facts import Facts
 
 # How an option names a disk.
 OPTIONS: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
@@ -20,7 +21,7 @@ def proofs(given: dict[str, Any]) -> dict[str, Any]:
     return {key: given[key] for key in device_safety.PROOFS if given.get(key)}
 
 
-def proven(given: dict[str, Any], facts: dict[str, Any]) -> bool:
+def proven(given: dict[str, Any], facts: Facts) -> bool:
     """Whether a device shows everything that is said of it, and something is."""
     wanted = proofs(given)
     plain = {key: value for key, value in wanted.items() if key != "uuid"}

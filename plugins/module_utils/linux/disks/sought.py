@@ -19,6 +19,7 @@ from typing import Any
 
 from .. import mounts
 from . import designators
+from .facts import Opener
 
 # include/uapi/linux/loop.h: struct loop_info64 begins with the file system, the inode and, of a block device, the number of what is behind.
 LOOP_GET_STATUS64, LOOP_INFO64_BYTES = 0x4C05, 232
@@ -85,7 +86,7 @@ class Sought:
             self.system.resolve(source) in self.nodes or self.at(f"{root}{source}") for source in mounts.sources(mount)
         )
 
-    def openers(self) -> list[dict[str, Any]]:
+    def openers(self) -> list[Opener]:
         """Other processes that have it open and keep it open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -102,8 +103,8 @@ class Sought:
             return False
         return float(uptime[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK") < PASSING_S
 
-    def _openers(self) -> list[dict[str, Any]]:
-        openers = []
+    def _openers(self) -> list[Opener]:
+        openers: list[Opener] = []
         for pid in sorted((pid for pid in self.system.names("/proc") if pid.isdigit()), key=int):
             if int(pid) == os.getpid():
                 continue

@@ -28,6 +28,7 @@ from ...core.times import utc
 from .. import mounts
 from ..clients import datastore
 from ..disks import device_safety
+from ..disks.facts import Facts
 from ..host import run, wait_for
 from ..watch import counters
 from . import package_medium
@@ -87,7 +88,7 @@ def not_installed(states: str) -> list[str]:
     return [row[-1] for row in rows if row[0] != "ii"]
 
 
-def refusals(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[Failure]:
+def refusals(facts: Facts, layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[Failure]:
     """What the guard has against the disk, but for the file system of an earlier installation."""
     reasons = device_safety.refusals(facts, layer, (), testbed_id, list(layers.values()))
     if (facts.get("signature") or {}).get("UUID") == filesystem_uuid(testbed_id, layer["name"]):
@@ -121,7 +122,7 @@ class Installation:
         self.begin = medium_begin(self.layer["size_bytes"], params["bytes"])
         self.uuid = filesystem_uuid(self.testbed_id, self.layer["name"])
         self.mount_point = os.path.join(base, f"storlab-{self.testbed_id}", f"installation-{self.layer['name']}")
-        self.facts: dict[str, Any] = {}
+        self.facts: Facts = {}
         self.log = ""
         self.deadline = float("inf")
 
@@ -134,7 +135,7 @@ class Installation:
             return False  # the guard says what is wrong with the disk
         return index is not None and index[1] == self.index_sha256
 
-    def proven(self) -> dict[str, Any]:
+    def proven(self) -> Facts:
         facts = device_safety.inspect(self.layer["path"])
         reasons = refusals(facts, self.layer, self.testbed_id, self.layers)
         if reasons:
