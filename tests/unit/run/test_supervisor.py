@@ -249,7 +249,7 @@ def test_an_engine_that_has_just_ended_needs_no_signal():
 
 
 def test_a_device_that_the_guard_refuses_fails_its_points_alone(run, disk, monkeypatch):
-    refusal = device_safety.refusal("device_mounted", "It is mounted on /srv.", "Unmount it.")
+    refusal = Failure("device_mounted", "It is mounted on /srv.", "Unmount it.")
     monkeypatch.setattr(device_safety, "judge", lambda *_arguments: ([refusal], []))
     points = points_of(disk) + points_of(CEILING)
     state = run.go(run_plan.plan([CEILING, disk], points), "cat $GOOD > fio.json")
@@ -265,7 +265,9 @@ def test_what_was_overridden_is_noted_once_however_many_files_it_is_of(run, disk
         Path(path).write_bytes(b"\2" * SIZE)
     codes = dict(zip(files, (["device_signature", "device_exported"], ["device_signature"], [])))
     monkeypatch.setattr(
-        device_safety, "judge", lambda facts, *_rest: ([], [{"code": code} for code in codes[facts["path"]]])
+        device_safety,
+        "judge",
+        lambda facts, *_rest: ([], [Failure(code, "It is so.") for code in codes[facts["path"]]]),
     )
     several = {**disk, "path": files[0], "detail": {"files": files}}
     points = points_of(several, normalise({"ramp_s": 0, "loops": 1, "workers": 2}))
@@ -501,7 +503,7 @@ def test_a_run_is_refused_before_anything_is_made_where_there_is_no_engine(tmp_p
 
 
 def test_a_run_is_refused_before_anything_is_made_where_a_layer_is_not_safe(tmp_path, run, disk, monkeypatch):
-    refusal = device_safety.refusal("device_swap", "It is swap.", "Choose another.")
+    refusal = Failure("device_swap", "It is swap.", "Choose another.")
     monkeypatch.setattr(device_safety, "judge", lambda *_arguments: ([refusal], []))
     monkeypatch.setattr(runner, "find_engine", lambda _name: "/usr/bin/fio")
     plan = run_plan.plan([CEILING, disk], points_of(CEILING) + points_of(disk))
