@@ -9,7 +9,7 @@ import os
 import pwd
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..core.failure import Failure, exit_words
@@ -143,7 +143,7 @@ def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
     return holders
 
 
-def unload_modules(names: Any) -> list[Any]:
+def unload_modules(names: Collection[str]) -> list[Any]:
     """Unload those of our modules that nothing uses; what is still used by others stays. Returns what went."""
     gone, remaining = [], sorted(set(names) & loaded_modules())
     progress = True

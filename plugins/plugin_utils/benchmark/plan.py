@@ -17,6 +17,7 @@ from ...module_utils.core.layers import Layer, lasting_identity, only_read, part
 from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES, check_options
 from ...module_utils.result import steady_state
+from ...module_utils.result.schema import Result
 from ...module_utils.run import duration, preparation
 from ...module_utils.workload.point import Point
 from ...module_utils.workload.sweep import refuse_repeated
@@ -229,7 +230,7 @@ def turned(layers: list[Layer], seed: int, repetition: int) -> list[Layer]:
     return layers[first:] + layers[:first]
 
 
-def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, Any]) -> list[Point]:
+def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, Result]) -> list[Point]:
     """All points that a search wants by now, given the results that it has, {point_id: result}."""
     points = []
     for base in options["workloads"]:
@@ -244,9 +245,9 @@ def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, An
     return in_order(options, sorted(points, key=lambda point: point["repetition"]))
 
 
-def measured_on(layer: Layer, results: dict[str, Any]) -> dict[str, Any]:
+def measured_on(layer: Layer, results: dict[str, Result]) -> dict[str, list[Result]]:
     """{workload_id: [results]} of one layer."""
-    results_by_id: dict[str, Any] = {}
+    results_by_id: dict[str, list[Result]] = {}
     for result in results.values():
         if result["layer"] == layer["name"]:
             results_by_id.setdefault(result["workload_id"], []).append(result)
@@ -364,7 +365,7 @@ def for_host(
     }
 
 
-def prepared_by(results: dict[str, Any]) -> dict[str, Any]:
+def prepared_by(results: dict[str, Result]) -> dict[str, Any]:
     """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
     prepared: dict[str, Any] = {}
     for result in sorted(

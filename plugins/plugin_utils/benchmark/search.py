@@ -17,11 +17,12 @@ taken as one: counts added, histograms merged, rates weighted by time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.derived import power
 from ...module_utils.result.result import PERCENTILES, merge_directions
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.workload import Workload, normalise, workload_id
 
 LOADS = ("queue_depth", "workers", "rate_iops")
@@ -70,10 +71,29 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+class Search(TypedDict, total=False):
+    """A complete search: its kind, and the options of that kind (OPTIONS), a limit in ns."""
+
+    kind: str
+    key: str
+    low: int
+    high: int
+    precision_percent: float
+    metric: str
+    limit_ns: float
+    values: list[int]
+    refine: int
+    percents: list[float]
+
+
+# By workload_id the results of its repetitions on one layer.
+Measured = dict[str, list[Result]]
+
+
 # ---------------------------------------------------------------- what is asked for
 
 
-def validate(search: Any) -> dict[str, Any]:
+def validate(search: object) -> Search:
     """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. What was validated validates to itself."""
     if isinstance(search, dict) and search.get("kind") in OPTIONS:
         search = {search["kind"]: {key: value for key, value in search.items() if key != "kind"}}
@@ -89,15 +109,13 @@ def validate(search: Any) -> dict[str, Any]:
             raise bad_value(f"search.{kind}.{key}", options[key], f"There is no such key; use {', '.join(known)}.")
     defaults = {key: option["default"] for key, option in known.items() if "default" in option}
     options = {**defaults, **{key: value for key, value in options.items() if value is not None}}
-    return {
-        "kind": kind,
-        **{
-            "max_iops": _validate_most,
-            "max_iops_at": _validate_limit,
-            "knee": _validate_knee,
-            "rate_ladder": _validate_ladder,
-        }[kind](options),
-    }
+    look = {
+        "max_iops": _validate_most,
+        "max_iops_at": _validate_limit,
+        "knee": _validate_knee,
+        "rate_ladder": _validate_ladder,
+    }[kind]
+    return cast(Search, {"kind": kind, **look(options)})
 
 
 def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
@@ -191,9 +209,7 @@ def _positive(value: Any, variable: str) -> float:
 # ---------------------------------------------------------------- what to measure
 
 
-def wanted(
-    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
-) -> list[tuple[Workload, int]]:
+def wanted(search: Search, base: Workload, repetitions: int, measured: Measured) -> list[tuple[Workload, int]]:
     """[(workload, repetitions)] to have, given what there is: when all of it is there, the search has ended.
 
     base: the normalised workload that is varied. measured: {workload_id: [results]}.
@@ -207,14 +223,14 @@ def wanted(
     return [(at_load(search, base, load), count) for load, count in loads]
 
 
-def at_load(search: dict[str, Any], base: Workload, load: float | None) -> Workload:
+def at_load(search: Search, base: Workload, load: float | None) -> Workload:
     """The workload at one load. The load None of a ladder is its peak: as fast as it goes."""
     if search["kind"] == "rate_ladder":
         return base if load is None else normalise({**base, "rate_iops": load, "rate_process": "poisson"})
     return normalise({**base, search["key"]: load})
 
 
-def most_points(search: dict[str, Any], repetitions: int) -> int:
+def most_points(search: Search, repetitions: int) -> int:
     """How many points a search of one workload on one layer may take, unless the device contradicts itself."""
     if search["kind"] == "knee":
         return repetitions * (len(search["values"]) + int(search["refine"]))
@@ -228,9 +244,7 @@ def most_points(search: dict[str, Any], repetitions: int) -> int:
     return 2 * repetitions * (doublings + halvings)
 
 
-def _steps(
-    search: dict[str, Any], base: Workload, loads: Iterable[float | None], measured: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _steps(search: Search, base: Workload, loads: Iterable[float | None], measured: Measured) -> list[dict[str, Any]]:
     """What is known of these loads, in their order; those without a result are left out."""
     steps = []
     for load in loads:
@@ -240,17 +254,17 @@ def _steps(
     return steps
 
 
-def _known_loads(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> list[float]:
+def _known_loads(search: Search, base: Workload, measured: Measured) -> list[float]:
     """The loads, ascending, of the measured workloads that are the base at another load."""
-    loads = set()
+    loads: set[float] = set()
     for results in measured.values():
-        load = results[0]["workload"].get(search["key"])
-        if load is not None and workload_id(at_load(search, base, load)) in measured:
+        load = dict(results[0]["workload"]).get(search["key"])
+        if isinstance(load, (int, float)) and workload_id(at_load(search, base, load)) in measured:
             loads.add(load)
     return sorted(load for load in loads if search["low"] <= load <= search["high"])
 
 
-def step(load: float | None, results: list[dict[str, Any]]) -> dict[str, Any]:
+def step(load: float | None, results: list[Result]) -> dict[str, Any]:
     """All repetitions of one load as one: {load, repetitions, iops, bandwidth_bytes_s, latency_…_ns, points}."""
     merged = merge_directions(
         [result["total"] for result in results],
@@ -264,7 +278,7 @@ def step(load: float | None, results: list[dict[str, Any]]) -> dict[str, Any]:
 # ---------------------------------------------------------------- the most I/Os per second
 
 
-def _doubled(search: dict[str, Any]) -> list[int]:
+def _doubled(search: Search) -> list[int]:
     """The loads from low to high, each twice the one before; high is the last."""
     loads = [search["low"]]
     while loads[-1] < search["high"]:
@@ -273,7 +287,7 @@ def _doubled(search: dict[str, Any]) -> list[int]:
 
 
 def _wanted_most(
-    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
+    search: Search, base: Workload, repetitions: int, measured: Measured
 ) -> list[tuple[float | None, int]]:
     loads: list[tuple[float | None, int]] = []
     most, in_vain = 0.0, 0
@@ -293,7 +307,7 @@ def _wanted_most(
 
 
 def _wanted_limit(
-    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
+    search: Search, base: Workload, repetitions: int, measured: Measured
 ) -> list[tuple[float | None, int]]:
     known = _judged(search, base, measured)
     if not known:
@@ -319,7 +333,7 @@ def _wanted_limit(
     return sorted(counts.items())
 
 
-def _judged(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> list[dict[str, Any]]:
+def _judged(search: Search, base: Workload, measured: Measured) -> list[dict[str, Any]]:
     """Every measured load with the verdict on it: the step, `within`, and whether its repetitions `disagree`."""
     judged = []
     for load in _known_loads(search, base, measured):
@@ -330,7 +344,7 @@ def _judged(search: dict[str, Any], base: Workload, measured: dict[str, Any]) ->
     return judged
 
 
-def _within(search: dict[str, Any], step: dict[str, Any]) -> bool:
+def _within(search: Search, step: dict[str, Any]) -> bool:
     if search["metric"] not in step:
         raise Failure(
             "metric_missing",
@@ -361,7 +375,7 @@ def cut(known: list[dict[str, Any]]) -> int:
 
 
 def _wanted_knee(
-    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
+    search: Search, base: Workload, repetitions: int, measured: Measured
 ) -> list[tuple[float | None, int]]:
     coarse = _steps(search, base, search["values"], measured)
     loads = list(search["values"])
@@ -370,7 +384,7 @@ def _wanted_knee(
     return [(load, repetitions) for load in sorted(loads)]
 
 
-def _between(search: dict[str, Any], coarse: list[dict[str, Any]]) -> list[Any]:
+def _between(search: Search, coarse: list[dict[str, Any]]) -> list[Any]:
     """Loads between the neighbours of the coarse knee, spread evenly by ratio, without those that are there."""
     loads = [entry["load"] for entry in coarse]
     top = loads.index(max(coarse, key=power)["load"])
@@ -383,13 +397,13 @@ def _between(search: dict[str, Any], coarse: list[dict[str, Any]]) -> list[Any]:
 
 
 def _wanted_ladder(
-    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
+    search: Search, base: Workload, repetitions: int, measured: Measured
 ) -> list[tuple[float | None, int]]:
     loads: list[float | None] = [None, *_rates(search, base, measured)]
     return [(load, repetitions) for load in loads]
 
 
-def _rates(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[float, Any]:
+def _rates(search: Search, base: Workload, measured: Measured) -> dict[float, Any]:
     """{rate: percent of the peak}, empty before the peak is known."""
     peak = _steps(search, base, [None], measured)
     return {max(1, round(peak[0]["iops"] * percent / 100)): percent for percent in search["percents"]} if peak else {}
@@ -398,7 +412,7 @@ def _rates(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> 
 # ---------------------------------------------------------------- the answer
 
 
-def answer(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
+def answer(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
     """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
 
     max_iops: found, at_highest. max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
@@ -415,13 +429,13 @@ def answer(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> 
     }
 
 
-def _answer_most(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_most(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
     steps = _steps(search, base, [load for load, _count in _wanted_most(search, base, 1, measured)], measured)
     best = max(steps, key=lambda entry: entry["iops"])
     return {"outcome": "at_highest" if best["load"] == search["high"] else "found", "found": best, "steps": steps}
 
 
-def _answer_limit(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_limit(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
     known = _judged(search, base, measured)
     place = cut(known)
     steps = [{key: value for key, value in entry.items() if key != "disagree"} for entry in known]
@@ -434,7 +448,7 @@ def _answer_limit(search: dict[str, Any], base: Workload, measured: dict[str, An
     }
 
 
-def _answer_knee(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_knee(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
     loads = [load for load, _count in _wanted_knee(search, base, 1, measured)]
     steps = [{**entry, "power": power(entry)} for entry in _steps(search, base, loads, measured)]
     best = max(steps, key=lambda entry: entry["power"])
@@ -442,7 +456,7 @@ def _answer_knee(search: dict[str, Any], base: Workload, measured: dict[str, Any
     return {"outcome": outcome, "found": best, "steps": steps}
 
 
-def _answer_ladder(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_ladder(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
     rates = _rates(search, base, measured)
     steps = [
         {**entry, "percent": rates[entry["load"]], "reached": entry["iops"] >= REACHED_SHARE * entry["load"]}

@@ -159,7 +159,7 @@ def driver_steps(listed: dict[str, Any], folder: str) -> list[Step]:
     return [_run("driver", PRODUCT, None, "driver installed", f'--install "{path}"')]
 
 
-def _run(op: str, target: str, was: Any, will: Any, arguments: str) -> Step:
+def _run(op: str, target: str, was: object, will: object, arguments: str) -> Step:
     return step(op, target, was, will, "aim_run", Arguments=arguments)
 
 

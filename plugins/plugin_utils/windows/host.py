@@ -91,7 +91,7 @@ def stamped(description: str, testbed_id: str) -> bool:
 
 
 def step(
-    op: str, target: str, was: Any, will: Any, name: str, secret: tuple[Any, ...] | None = None, **parameters: Any
+    op: str, target: str, was: object, will: object, name: str, secret: tuple[Any, ...] | None = None, **parameters: Any
 ) -> Step:
     return {
         "op": op,
@@ -104,7 +104,7 @@ def step(
     }
 
 
-def module_call(op: str, target: str, was: Any, will: Any, module: str, **arguments: Any) -> Step:
+def module_call(op: str, target: str, was: object, will: object, module: str, **arguments: Any) -> Step:
     return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 

@@ -161,7 +161,7 @@ def users(state: State) -> list[Any]:
     ]
 
 
-def _loopback(was: Any, will: Any) -> Step:
+def _loopback(was: object, will: object) -> Step:
     given = {"data": will, "type": "dword", "state": "present"} if will is not None else {"state": "absent"}
     return module_call(
         "loopback",

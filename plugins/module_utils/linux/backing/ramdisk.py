@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from ...core import converge
@@ -148,7 +149,7 @@ class RamDisks:
             "disks": {name: disks[name]["size_bytes"] for name in order},
         }
 
-    def refuse_used(self, names: Any) -> None:
+    def refuse_used(self, names: Collection[str]) -> None:
         for name in names:
             path = self.record.data["disks"][name]["path"]
             uses = block_device.users(path)
@@ -293,7 +294,7 @@ class RamDisks:
     def _mounted(self) -> bool:
         return mounts.mounted_at(mounts.read(), self.folder) is not None
 
-    def _remove(self, names: list[Any]) -> None:
+    def _remove(self, names: Collection[str]) -> None:
         disks = self.record.data.get("disks", {})
         providers = {disks[name]["provider"] for name in names}
         removal = {"zram": self._remove_zram, "tmpfs": self._remove_tmpfs}

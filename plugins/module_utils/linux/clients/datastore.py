@@ -13,6 +13,7 @@ import re
 import signal
 import struct
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from ...core import converge
@@ -87,7 +88,7 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     steps: list[Step] = []
     name: Step = {"datastore": wanted["name"]}
 
-    def add(op: Any, was: Any, will: Any) -> None:
+    def add(op: Any, was: object, will: object) -> None:
         steps.append({"op": op, **name, "was": was, "will": will})
 
     mounted = current["mounted"]
@@ -127,7 +128,7 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     return steps
 
 
-def foreign_entries(names: Any) -> list[Any]:
+def foreign_entries(names: Collection[str]) -> list[Any]:
     """What lies on a datastore and is not the collection's own."""
     return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
 

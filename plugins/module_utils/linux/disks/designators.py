@@ -10,6 +10,7 @@ The attribute ``wwid`` has one name of several, and which one depends on the ker
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from ...core.names import naa_of, plain_naa
@@ -40,7 +41,7 @@ def is_worldwide(name: str) -> bool:
     return naa_of(name) is not None or name.startswith(("eui.", "uuid."))
 
 
-def worldwide(names: Any) -> set[str]:
+def worldwide(names: Collection[str]) -> set[str]:
     """Those of a disk's names that no other disk in the world has; cheap ones all have one serial, and so one T10 name."""
     return {plain(name) for name in names if is_worldwide(name)}
 

@@ -195,7 +195,7 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
     """
     steps: list[Step] = []
 
-    def add(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
+    def add(op: str, target: str, was: object, will: object, **more: Any) -> None:
         steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
 
     described = {(entry["path"], client): entry for entry in wanted for client in entry["clients"]}

@@ -139,7 +139,7 @@ def plan(
     """
     steps: list[Step] = []
 
-    def add(op: Any, target: Any, was: Any, will: Any, *argv: Any, **more: Any) -> None:
+    def add(op: Any, target: Any, was: object, will: object, *argv: Any, **more: Any) -> None:
         steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, "argv": list(argv), **more}))
 
     portals = list(dict.fromkeys(portal_text(**portal) for target in targets for portal in target["portals"]))

@@ -161,7 +161,7 @@ def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[St
     """Steps to {warehouses, version, settings}. current: {made, loaded, version, settings, running} as the stamp tells, and whether it runs."""
     steps: list[Step] = []
 
-    def add(op: str, target: str, was: Any, will: Any) -> None:
+    def add(op: str, target: str, was: object, will: object) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will})
 
     # What was interrupted while it was loaded holds rows, and nobody knows which: it says that none are loaded.
