@@ -40,6 +40,7 @@ from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Place
 from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import block_device, device_safety, reading_guard
+from ..linux.disks.facts import Facts
 from ..linux.host import read_text
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import counters, environment
@@ -242,7 +243,7 @@ def check_layers(plan: dict[str, Any]) -> None:
         )
 
 
-def _guard(part: Layer, plan: dict[str, Any]) -> tuple[dict[str, Any], list[Failure]]:
+def _guard(part: Layer, plan: dict[str, Any]) -> tuple[Facts, list[Failure]]:
     """(facts, overridden) of a layer that is proven: to be the testbed's own, or storage of others that it only reads."""
     if only_read(part):
         return reading_guard.guard(part), []

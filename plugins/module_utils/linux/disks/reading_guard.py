@@ -16,11 +16,12 @@ from ...core.failure import Failure
 from ...core.layers import Layer, only_read
 from . import contents, device_safety
 from .device_safety import System
+from .facts import Facts
 
 BUILD_AGAIN = "Build the testbed again, which looks for it again."
 
 
-def refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def refusals(facts: Facts, layer: Layer) -> list[Failure]:
     """Why a path is not what the layer means, empty when it is. facts: as device_safety.inspect reads them."""
     path = facts["path"]
     if not only_read(layer):
@@ -48,7 +49,7 @@ def refusals(facts: dict[str, Any], layer: Layer) -> list[Failure]:
     return _device(facts, layer) if facts["type"] == "block" else _file(facts, layer)
 
 
-def guard(layer: Layer, system: System | None = None) -> dict[str, Any]:
+def guard(layer: Layer, system: System | None = None) -> Facts:
     """The facts of a path that is what the layer means; raises the first refusal as a Failure."""
     facts = device_safety.inspect(layer["path"], system=system)
     reasons = refusals(facts, layer)
@@ -57,7 +58,7 @@ def guard(layer: Layer, system: System | None = None) -> dict[str, Any]:
     return facts
 
 
-def hold(facts: dict[str, Any]) -> int:
+def hold(facts: Facts) -> int:
     """The judged device or file, open for reading alone, so that its number cannot be given to another device while it is measured."""
     return device_safety.hold(facts)
 
@@ -72,14 +73,14 @@ def sampled(path: str, size_bytes: int) -> dict[str, Any]:
     }
 
 
-def _device(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def _device(facts: Facts, layer: Layer) -> list[Failure]:
     if layer["identity"].get("mount_point"):
         what = f"{facts['path']} is a block device, but the layer is a file."
         return [Failure("not_a_device", what, BUILD_AGAIN)]
     return device_safety.identity_refusals(facts, layer) + device_safety.size_refusals(facts, layer)
 
 
-def _file(facts: dict[str, Any], layer: Layer) -> list[Failure]:
+def _file(facts: Facts, layer: Layer) -> list[Failure]:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
         return [Failure("not_a_device", f"{path} is a regular file, but the layer is a device.", BUILD_AGAIN)]
