@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of what scripts/state.ps1 reads of a Windows host, and of what is remembered of it on the controller."""
+"""Types of the state of a Windows host, as scripts/state.ps1 reads it, and of the records of it on the controller."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of what device_safety.py reads of a path of a Linux host."""
+"""Types of the facts of a path of a Linux host, as device_safety.py reads them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Opener(TypedDict):
 
 
 class Facts(TypedDict, total=False):
-    """What is known of every path are the first three; the others are of block devices or files."""
+    """Every path has the first three; the others are of block devices or files."""
 
     path: str
     resolved: str
