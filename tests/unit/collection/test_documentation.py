@@ -138,10 +138,12 @@ MORE = {
         *("compare", "database_measure", "experiments_index", "import_results", "report"),
         *("results_export", "results_query", "verify_results"),
     },
-    **{key: {"cache_tier", "nfs_export", "raid"} for key in ("layers.detail", "layers.identity", "layers.parent")},
-    **{key: {"cache_tier", "raid"} for key in ("layers.path", "layers.size_bytes")},
+    **{key: {"cache_tier", "nfs_export", "raid"} for key in ("layers.detail", "layers.parent")},
+    "layers.identity": {"cache_tier", "existing_storage", "nfs_export", "raid"},
+    "layers.purpose": {"existing_storage"},
+    **{key: {"cache_tier", "existing_storage", "raid"} for key in ("layers.path", "layers.size_bytes")},
     "steps.op": {"cache_tier", "database_load", "nfs_export", "raid", "ramdisk"},
-    "steps.target": {"cache_tier", "database_load", "iscsi_target", "nfs_export", "raid"},
+    "steps.target": {"cache_tier", "database_load", "existing_storage", "iscsi_target", "nfs_export", "raid"},
 }
 
 

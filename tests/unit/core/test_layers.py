@@ -75,7 +75,7 @@ def test_chain_refuses_loops_and_gaps():
     ("change", "word"),
     [
         ({"kind": "disk"}, "ceiling, backing"),
-        ({"purpose": "mine"}, "scratch or data"),
+        ({"purpose": "mine"}, "scratch, data, read"),
         ({"path": "ram0"}, "absolute path"),
     ],
 )
