@@ -92,7 +92,8 @@ class Testbed:
 
     @property
     def initiators(self) -> list[str]:
-        return [name for name in self.members(*INITIATOR_GROUPS) if name not in self.targets]
+        targets = set(self.targets)
+        return [name for name in self.members(*INITIATOR_GROUPS) if name not in targets]
 
 
 class Context:

@@ -85,11 +85,15 @@ def shape_of(words: str) -> tuple[re.Pattern[str], str] | None:
 def problems(lab: dict[str, Any]) -> list[Problem]:
     """One for each text of the inventory, named as the user wrote it."""
     by_variable: dict[str, Problem] = {}
+    # The description is the same on every host of most labs, and is looked at once.
+    seen: dict[str, Any] = {}
     # Of some nothing but that they are set is read.
     known = {*WORDS, *CONNECTION, *(name for role in lab["roles"].values() for name in role)} - {*PRESENT_ONLY}
     for host, own in lab["hosts"].items():
         # What has one of our prefixes and is none of ours, such as a command's output that a playbook registered, is nothing but a name here.
-        read = {name: value if name in known else None for name, value in own.items()}
+        new = {name: value for name, value in own.items() if name not in seen or seen[name] != value}
+        seen.update(new)
+        read = {name: value if name in known else None for name, value in new.items()}
         for problem in (*_host(host), *_value(read, "", "", 0)):
             by_variable.setdefault(problem.variable, problem)
     return list(by_variable.values())
