@@ -72,68 +72,10 @@ lint: setup-tools docs ## ruff check and format, mypy, yamllint, ansible-lint, d
 	$(BESIDE) ansible-lint --offline --strict
 	antsibull-changelog lint
 
-.PHONY: sanity
-sanity: setup-tools ## ansible-test sanity on what is published, as far as it needs only the package index; OPTIONS="--test pep8" for one test
-	@.ci/sanity $(OPTIONS)
-
-.PHONY: matrix
-matrix: ## Every supported ansible-core with every Python of this machine that it runs on, and hosts' code on Python 3.9; CELLS="core2.20-python3.12" for some
-	@.ci/matrix $(CELLS)
-
 .PHONY: unit
 unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution; the quick ones first
 	$(BESIDE) pytest -n $(JOBS) -m "not ansible" tests/unit --junit-xml=$(TESTS)/unit.xml
 	$(BESIDE) pytest -n $(JOBS) -m ansible tests/unit --junit-xml=$(TESTS)/unit_ansible.xml
-
-SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d " "))
-.PHONY: random
-random: setup-tools ## The property tests on other examples than `make test` takes; SEED=number repeats a run
-	@echo "SEED=$(SEED)"
-	pytest -n $(JOBS) -m hypothesis --hypothesis-seed=$(SEED) tests/unit
-
-# What other suites reach counts only when asked for: it takes their time, and root rights.
-COVERAGE := .cache/coverage
-.PHONY: coverage
-coverage: setup-tools ## Which branches of plugins/module_utils and plugins/plugin_utils the unit tests take; ALSO=tests/integration counts those, too
-	@$(if $(ALSO),$(AS_ROOT)) rm -rf $(COVERAGE)
-	@mkdir -p $(COVERAGE)
-	coverage run -m pytest -n $(JOBS) tests/unit --junit-xml=$(COVERAGE)/unit.xml
-	$(if $(ALSO),$(AS_ROOT) coverage run -m pytest -m "not machine_wide" $(ALSO) --junit-xml=$(COVERAGE)/also.xml)
-	@coverage combine --quiet
-	@coverage html --quiet
-	@coverage json --quiet
-	@python tests/tools/show_coverage.py $(COVERAGE)/coverage.json 95
-	@echo "Line by line: $$PWD/$(COVERAGE)/html/index.html"
-
-# CELLS=number takes as many of the mistakes.
-.PHONY: mutation
-mutation: setup-tools ## Put small mistakes into parsers and statistics, one at a time, and say which no test notices; SEED=number CELLS=number (300)
-	nice python tests/tools/mutation.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
-
-# TASKS=yes with a target that runs playbooks (molecule, integration) adds what it executes. A test with callbacks of its own (the killed controller) needs them.
-EXECUTED := .cache/executed
-ifdef TASKS
-export ANSIBLE_CALLBACK_PLUGINS := $(CURDIR)/tests/executed_tasks
-export EXECUTED_TASKS := $(CURDIR)/$(EXECUTED)/tasks
-$(shell mkdir -p "$(CURDIR)/$(EXECUTED)")
-endif
-.PHONY: role-coverage
-role-coverage: setup-tools ## Which tasks of the roles all runs with TASKS=yes executed; RESET=yes forgets them
-	@$(if $(RESET),$(AS_ROOT) rm -rf $(EXECUTED),python tests/tools/role_coverage.py $(EXECUTED)/tasks)
-
-# CELLS=number takes as many of the moments.
-.PHONY: interrupted
-interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
-	nice python tests/tools/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
-
-# CELLS=number takes as many of the cells.
-.PHONY: faults
-faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, of stand-ins and of this machine while they are built, measured and removed (hours); SEED=number CELLS=number
-	nice $(AS_ROOT) python tests/tools/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
-
-.PHONY: soak
-soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes per cycle); CYCLES=number (100)
-	nice $(AS_ROOT) python tests/tools/soak.py $(if $(CYCLES),--cycles $(CYCLES))
 
 .PHONY: integration integration-shared integration-alone
 integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
@@ -160,61 +102,4 @@ molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, 
 	@$(MOLECULE) test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
 	    | tee $(MOLECULE_LOG) || { $(PYTHON) tests/tools/say_failed.py $(MOLECULE_LOG); exit 1; }
 
-.PHONY: bare-root
-bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target, SUITE=trixie another Debian than 12
-	@BARE_ROOT_SUITE=$(SUITE) .ci/bare_root $(TARGET)
-
-.PHONY: docs
-docs: setup-tools ## Check the reference documentation, and say how to read it
-	antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
-	@echo "Read it with: . $(VENV)/bin/activate && ansible-doc -l storlab.testbed"
-
-SITE := .cache/docs-site
-.PHONY: docs-site
-docs-site: setup-tools $(SITE)/venv/.ready ## All pages and the reference as a site in .cache/docs-site/html; a warning or a broken link is an error
-	ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections" $(SITE)/venv/bin/python tests/tools/docs_site.py $(SITE)
-
-$(SITE)/venv/.ready: .config/requirements-docs.lock
-	@test -x $(SITE)/venv/bin/python || $(PYTHON) -m venv $(SITE)/venv
-	@$(SITE)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-docs.lock
-	@touch $@
-
-.PHONY: clean
-clean: ## Remove all that the project made (testbeds, machines, images, virtual environment), but no results
-	@$(LABS) end
-	@$(AS_ROOT) rm -rf .cache .ansible .hypothesis .venv
-	@if test -d results; then echo "Your results are kept in $$PWD/results; remove that folder if you do not need them."; fi
-
-# LOCK_OPTIONS= keeps what is pinned and adds only what is new in the .in files.
-LOCK_OPTIONS ?= --upgrade
-.PHONY: lock
-lock: ## Pin the newest dependencies that .config/requirements*.in allow
-	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
-	@cd .config && for name in requirements requirements-test requirements-docs; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
-	    --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$name.lock $$name.in; done
-	@$(PYTHON) tests/tools/write_sbom.py
-
-# setup: for the playbooks. setup-tools: lint and unit tests, on any machine with Python. setup-test: all tests.
-.PHONY: setup setup-tools setup-test preflight preflight-tools test-packages
-setup: preflight $(VENV)/.run $(LINK)
-setup-tools: preflight-tools $(VENV)/.test $(LINK)
-setup-test: preflight setup-tools test-packages
-
-preflight:
-	@.config/preflight.sh lab $(PYTHON) 6000 3500
-preflight-tools:
-	@.config/preflight.sh tools $(PYTHON) 2500 0
-test-packages:
-	@mkdir -p .cache && .config/test_packages.sh
-
-$(LINK):
-	@mkdir -p $(@D) && ln -sfn ../../../.. $@
-
-$(VENV)/.run: .config/requirements.lock
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@.config/pip_install.sh "Ansible" 40 .config/requirements.lock
-	@touch $@
-
-$(VENV)/.test: .config/requirements-test.lock | $(VENV)/.run
-	@.config/pip_install.sh "the test tools" 75 .config/requirements-test.lock
-	@touch $@
+include make/suites.mk make/docs.mk make/setup.mk

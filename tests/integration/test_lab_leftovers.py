@@ -226,6 +226,7 @@ def checkout(tmp_path):
     shutil.copytree(ROOT / ".config", folder / ".config")
     shutil.copytree(ROOT / "plugins/module_utils", folder / "plugins/module_utils")
     shutil.copy(ROOT / "Makefile", folder)
+    shutil.copytree(ROOT / "make", folder / "make")
     (folder / ".venv/bin/ansible-playbook").write_text(PLAY, encoding="utf-8")
     (folder / ".venv/bin/ansible-playbook").chmod(0o755)
 

@@ -30,6 +30,7 @@ def checkout(tmp_path):
     (folder / ".config").mkdir(parents=True)
     tools.mkdir()
     shutil.copy(ROOT / "Makefile", folder)
+    shutil.copytree(ROOT / "make", folder / "make")
     shutil.copy(ROOT / ".config" / "as_root.sh", folder / ".config")
     for name, text in (("sudo", SUDO), ("id", USER)):
         (tools / name).write_text(text)

@@ -25,7 +25,10 @@ PAGES = [
 TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "storlab.testbed.schema.json").read_text(encoding="utf-8"))
 PLAYBOOKS = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
-TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+RECIPES = "".join(
+    path.read_text(encoding="utf-8") for path in (ROOT / "Makefile", *sorted((ROOT / "make").glob("*.mk")))
+)
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", RECIPES, re.MULTILINE))
 ROLES = inventory.role_options()
 # Where variables stand that a command may set: of roles, and of playbooks.
 TAKEN = "\n".join(
