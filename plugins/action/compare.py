@@ -216,6 +216,7 @@ def _facts(compared: dict) -> dict:
             key: compared[key]
             for key in (
                 "verdict",
+                "summary",
                 "headline",
                 "counts",
                 "design",

@@ -192,6 +192,11 @@ verdict:
   returned: success
   type: str
   sample: no_difference
+summary:
+  description: The comparison in one line, by the number of figures with each verdict.
+  returned: when there is one candidate
+  type: str
+  sample: 3 of 28 figures worse, 1 better, 20 within 5 %, 4 without a verdict
 headline:
   description: The comparison in a few sentences, the first of which says in which order the sides were measured.
   returned: success

@@ -114,6 +114,25 @@ def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
     return f"When each was measured is not recorded, {time}."
 
 
+def in_one_line(counts: dict[str, int], margin_percent: float) -> str:
+    """The comparison in one line: '3 of 28 figures worse, 1 better, 20 within 5 %, 4 without a verdict'."""
+    total = sum(counts.values())
+    parts = [
+        (counts["worse"], "worse"),
+        (counts["better"], "better"),
+        (counts["different"], "different (may be drift)"),
+        (counts["no_difference"], f"within {margin_words(margin_percent)}"),
+        (counts["cannot_tell"] + counts["no_verdict"], "without a verdict"),
+    ]
+    known = [(count, words) for count, words in parts if count]
+    if len(known) == 1 and total > 1:
+        return f"All {total} figures {known[0][1]}"
+    unit = f" of {total} figures" if total != 1 else " figure"
+    return (
+        ", ".join(f"{count}{unit if not at else ''} {words}" for at, (count, words) in enumerate(known)) or "No figures"
+    )
+
+
 def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> str:
     """The whole comparison in a few sentences; the first, ``design``, is how it was measured."""
     total = len(rows)

@@ -253,7 +253,7 @@ def _suite(name: str, comparison: dict[str, Any]) -> str:
     # How it was measured decides what a verdict is worth, so that it stands here too.
     properties = [
         f"<property name={attribute(key)} value={attribute(comparison[key])}/>"
-        for key in ("design", "method", "headline", "outcome")
+        for key in ("design", "method", "summary", "headline", "outcome")
         if key in comparison
     ]
     lines = [

@@ -210,6 +210,7 @@ def _chain(report: Report) -> list[plot.Chart]:
 
 def _step_tile(step: Step) -> dict[str, Any]:
     """What the most expensive step adds, with its interval; where that holds none, too, the interval is all there is to take home."""
+    repetitions = min(step.cell.repetitions, step.below.repetitions if step.below else step.cell.repetitions)
     below, between = f"{step.below.layer if step.below else ''} → {step.cell.layer}", step.added_between_ns
     added = units.added_latency(step.added_mean_ns)
     tile = {"label": "Most expensive step", "kind": step.cell.kind}
@@ -221,7 +222,7 @@ def _step_tile(step: Step) -> dict[str, Any]:
             **tile,
             "value": span,
             "unsure": True,
-            "below": f"95 % interval: it may add nothing ({added} measured) · {below}",
+            "below": f"95 % interval; with {repetitions} repetitions this may be noise ({added} measured) · {below}",
         }
     return {**tile, "value": added, "below": f"95 %: {span} · {below}"}
 

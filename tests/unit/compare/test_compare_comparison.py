@@ -27,6 +27,28 @@ MEDIANS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((3, 1, 0, 20, 3, 1), "3 of 28 figures worse, 1 better, 20 within 5 %, 4 without a verdict"),
+        ((0, 0, 0, 28, 0, 0), "All 28 figures within 5 %"),
+        ((0, 0, 5, 0, 0, 0), "All 5 figures different (may be drift)"),
+        ((0, 2, 0, 0, 7, 0), "2 of 9 figures better, 7 without a verdict"),
+        ((1, 0, 0, 0, 0, 0), "1 figure worse"),
+        ((0, 0, 0, 0, 0, 0), "No figures"),
+    ],
+)
+def test_a_comparison_in_one_line(counts, words):
+    names = ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
+    assert wording.in_one_line(dict(zip(names, counts)), 5) == words
+
+
+def test_the_line_is_what_a_reader_sees_first():
+    compared = comparison.compare(*pair(factor=0.5), margin_percent=5)
+    assert compared["summary"].startswith("7 of 28 figures worse") and len(compared["summary"]) <= 80
+    assert "\n" not in compared["summary"] and compared["summary"] != compared["headline"]
+
+
 def changed(factor: float, key: tuple = ("backing-a", SMALL)) -> dict:
     return {**MEDIANS, key: MEDIANS[key] * factor}
 

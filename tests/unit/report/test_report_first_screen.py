@@ -167,10 +167,15 @@ def with_interval(report: nouns.Report, between: tuple | None) -> nouns.Report:
         (
             (-0.35e6, 2.4e6),
             "−350 µs to +2.40 ms",
-            "95 % interval: it may add nothing (+1.04 ms measured) · {step}",
+            "95 % interval; with 5 repetitions this may be noise (+1.04 ms measured) · {step}",
             True,
         ),
-        ((0.0, 2.1e6), "+0 ns to +2.10 ms", "95 % interval: it may add nothing (+1.04 ms measured) · {step}", True),
+        (
+            (0.0, 2.1e6),
+            "+0 ns to +2.10 ms",
+            "95 % interval; with 5 repetitions this may be noise (+1.04 ms measured) · {step}",
+            True,
+        ),
         (None, "+1.04 ms", "one repetition, no interval · {step}", False),
     ],
 )
