@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
 import esxsim_process
 
 PORTAL, CONTROL = 3288, "88"

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
 importlib.import_module("conftest")  # lets the collection be imported from the checkout
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import esxtop
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests" / room) for room in ("support", "standins")]
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests" / room) for room in ("", "support", "standins")]
 import conftest  # noqa: F401, makes the collection importable
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id

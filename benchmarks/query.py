@@ -28,7 +28,7 @@ LAYERS, FLAG = ("backing-bench", "target-bench", "initiator-bench"), "buffered_i
 
 def write(base: str, points: int) -> str:
     """The folder of a testbed with so many points or a few more, whose files lie there long enough to be trusted."""
-    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
     import synthetic_run
 
     original = Path(synthetic_run.write_run(base, "large", 5))

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / room) for room in ("support", "standins"))]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / room) for room in ("", "support", "standins"))]
 importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema

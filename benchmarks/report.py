@@ -29,7 +29,7 @@ INDEXES = ("index.sqlite", "index.jsonl")  # that make what is done first and wh
 
 def write(base: str, points: int) -> str:
     """A run of at least so many points; its folder. What is beyond the first thousand has the same figures under other queue depths."""
-    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
     import synthetic_run
 
     folder = Path(

@@ -25,7 +25,7 @@ LAYERS = 6  # of the synthetic chain
 
 def write(base: str, runs: int, points: int) -> str:
     """The folder of a testbed with so many runs of at least so many points."""
-    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
     import synthetic_run
 
     original = Path(synthetic_run.write_run(base, "chain", -(-points // LAYERS)))

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
 importlib.import_module("conftest")  # lets the checkout be imported as the collection
 comparison = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.comparison")
 gate = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.gate")

@@ -60,7 +60,6 @@ class Layer(TypedDict, total=False):
     unpublished: bool  # of a layer that results alone know
 
 
-Layers = dict[str, Layer]
 REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
 
 

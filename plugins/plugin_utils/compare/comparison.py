@@ -25,7 +25,7 @@ from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
 from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, SIDES, Metric, field_of
 from .timeline import LEAST_HISTORY, LEAST_ROUNDS, LEAST_RUNS
-from .words import design_words, headline, in_one_line
+from .words import design_words, headline, line_of_counts
 
 SCHEMA = "storlab.comparison/1"
 # fio's histograms have bins of 1 ns up to 127 ns; above, they are at most this share of a value wide.
@@ -173,7 +173,7 @@ def summary(
         "method": design.method,
         "counts": counts,
         "verdict": gate.overall(counts),
-        "summary": in_one_line(counts, margin_percent),
+        "summary": line_of_counts(counts, margin_percent),
         "headline": headline(rows, margin_percent, how(match, design)),
         "rows": [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows],
         "unmatched": match.unmatched + lacking,

@@ -114,7 +114,7 @@ def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
     return f"When each was measured is not recorded, {time}."
 
 
-def in_one_line(counts: dict[str, int], margin_percent: float) -> str:
+def line_of_counts(counts: dict[str, int], margin_percent: float) -> str:
     """The comparison in one line: '3 of 28 figures worse, 1 better, 20 within 5 %, 4 without a verdict'."""
     total = sum(counts.values())
     parts = [

@@ -38,9 +38,9 @@ MEDIANS = {
         ((0, 0, 0, 0, 0, 0), "No figures"),
     ],
 )
-def test_a_comparison_in_one_line(counts, words):
+def test_a_comparison_line_of_counts(counts, words):
     names = ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
-    assert wording.in_one_line(dict(zip(names, counts)), 5) == words
+    assert wording.line_of_counts(dict(zip(names, counts)), 5) == words
 
 
 def test_the_line_is_what_a_reader_sees_first():
