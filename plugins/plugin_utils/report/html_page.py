@@ -209,7 +209,7 @@ def _chain(report: Report) -> list[plot.Chart]:
 
 
 def _step_tile(step: Step) -> dict[str, Any]:
-    """What the most expensive step adds, with its interval; where that holds none, too, the interval is all there is to take home."""
+    """Cost of the most expensive step, with its interval; where that holds none, too, the interval is all there is to take home."""
     repetitions = min(step.cell.repetitions, step.below.repetitions if step.below else step.cell.repetitions)
     below, between = f"{step.below.layer if step.below else ''} → {step.cell.layer}", step.added_between_ns
     added = units.added_latency(step.added_mean_ns)

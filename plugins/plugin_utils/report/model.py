@@ -30,6 +30,7 @@ SECTIONS = 60  # workloads with a section of their own; what is beyond has a row
 
 
 def build(run: Run, title: str | None = None) -> Report:
+    # Beyond 60 lines, because it names each part of a report once.
     run = _variants_apart(run)
     # What was measured in transactions stands in a table of its own: no layer's I/O can be set against it.
     measured = [result for result in run.results if is_measured(result)]
@@ -43,12 +44,7 @@ def build(run: Run, title: str | None = None) -> Report:
         workload_id: index
         for index, workload_id in enumerate(dict.fromkeys(result["workload_id"] for result in by_time(run.results)))
     }
-    by_workload: dict[str, Any] = {workload_id: ([], []) for workload_id in workloads}
-    for index, results in enumerate((measured, failed)):
-        for result in results:
-            by_workload[result["workload_id"]][index].append(result)
-    of_io = {result["workload_id"] for result in run.results if not is_database(result)}
-    waterfalls = [waterfall_of(name, layers, *by_workload[name]) for name in workloads if name in of_io]
+    waterfalls = _waterfalls(run, layers, list(workloads), measured, failed)
     shown = [waterfall for waterfall in waterfalls if waterfall.steps]
     headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
     for waterfall in ranked(shown, headline)[SECTIONS:]:
@@ -97,12 +93,29 @@ def build(run: Run, title: str | None = None) -> Report:
     report.beside = _beside(layers, waterfalls, measured)
     if report.beside and not title:
         report.title = f"Testbed {run.testbed_id}: {report.beside.most} beside {report.beside.least}"
+    _say(report, run, shown)
+    return report
+
+
+def _say(report: Report, run: Run, shown: list[Waterfall]) -> None:
+    """The sentences, each of which may look at everything computed before it."""
     report.flags = sentences.differing(run.verified) + sentences.flags(report, run.environments)
     report.verdict = sentences.verdict(report, shown)
     report.verified = sentences.verified(run.verified)
     report.trust = sentences.trust(report)
     report.next_step = sentences.next_step(report)
-    return report
+
+
+def _waterfalls(
+    run: Run, layers: list[Layer], workloads: list[str], measured: list[Any], failed: list[Any]
+) -> list[Waterfall]:
+    """One per workload that was asked of a device, in the order in which they were measured first."""
+    by_workload: dict[str, Any] = {workload_id: ([], []) for workload_id in workloads}
+    for index, results in enumerate((measured, failed)):
+        for result in results:
+            by_workload[result["workload_id"]][index].append(result)
+    of_io = {result["workload_id"] for result in run.results if not is_database(result)}
+    return [waterfall_of(name, layers, *by_workload[name]) for name in workloads if name in of_io]
 
 
 def _beside(layers: list[Layer], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from typing import Any
 
 from ...module_utils.result.result import PERCENTILES
 from ..store.spreadsheet import harmless
@@ -28,94 +29,96 @@ STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
 
 
 class _Pieces:
-    """What csv.writer takes for a file: a list of what it writes."""
+    """A list of pieces, in the place of the file that csv.writer takes."""
 
     def __init__(self, pieces: list[str]) -> None:
         self.write = pieces.append
 
 
-def results_csv(report: Report) -> Iterator[str]:
-    """One row per point, full precision, an empty cell where nothing was measured; a row per piece."""
-    workload = sorted(
-        {
-            key
-            for point in report.points
-            for key, value in point["workload"].items()
-            if not isinstance(value, (dict, list))
-        }
-    )
-    fixed = [
-        "point_id",
-        "layer",
-        "layer_kind",
-        "host",
-        "path",
-        "workload_id",
-        "repetition",
-        "status",
-        "variant",
-        "order",
-        "started_utc",
-        "finished_utc",
-        "runtime_s",
-    ]
-    measures = [(direction, metric) for direction in ("total", "read", "write") for metric in METRICS]
-    # Of percentiles that no histogram tells, where some result has them.
-    bounds = sorted(
-        {
-            (direction, key)
-            for direction in ("total", "read", "write")
-            for key in set().union(*(point.get(direction) or {} for point in report.points))
-            if key.endswith(("_lower_ns", "_upper_ns"))
-        }
-    )
-    # Where some point flushed.
-    sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in report.points)]
-    written: list[str] = []
-    writer = csv.writer(_Pieces(written), lineterminator="\n")
-    writer.writerow(
-        [
-            *fixed,
+# Columns of every point, before those of its workload and its figures.
+FIXED = (
+    "point_id",
+    "layer",
+    "layer_kind",
+    "host",
+    "path",
+    "workload_id",
+    "repetition",
+    "status",
+    "variant",
+    "order",
+    "started_utc",
+    "finished_utc",
+    "runtime_s",
+)
+DIRECTIONS = ("total", "read", "write")
+
+
+class _Columns:
+    """The columns that depend on the points: keys of workloads, bounds of percentiles that no histogram tells, and figures of flushes."""
+
+    def __init__(self, points: list[dict[str, Any]]) -> None:
+        self.workload = sorted(
+            {key for point in points for key, value in point["workload"].items() if not isinstance(value, (dict, list))}
+        )
+        self.bounds = sorted(
+            {
+                (direction, key)
+                for direction in DIRECTIONS
+                for key in set().union(*(point.get(direction) or {} for point in points))
+                if key.endswith(("_lower_ns", "_upper_ns"))
+            }
+        )
+        self.sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in points)]
+
+    def head(self) -> list[str]:
+        return [
+            *FIXED,
             "engine",
             "engine_version",
             "ioengine",
             # What was asked for and what was measured are two columns: runtime_s is the measured one.
-            *(f"workload_{key}" if key in fixed else key for key in workload),
-            *(f"{direction}_{metric}" for direction, metric in measures),
+            *(f"workload_{key}" if key in FIXED else key for key in self.workload),
+            *(f"{direction}_{metric}" for direction in DIRECTIONS for metric in METRICS),
             *(f"cpu_{key}" for key in CPU),
             *(f"steady_state_{key}" for key in STEADY),
             *(f"{kind}_{key}" for kind in ("raw", "job") for key in ("file", "sha256", "state")),
             "flags",
             "failures",
-            *(f"{direction}_{key}" for direction, key in bounds),
-            *(f"sync_{metric}" for metric in sync),
+            *(f"{direction}_{key}" for direction, key in self.bounds),
+            *(f"sync_{metric}" for metric in self.sync),
         ]
-    )
-    for point in report.points:
-        engine, cpu, steady = point["engine"], point["cpu"], point.get("steady_state") or {}
-        parts = {direction: point.get(direction) or {} for direction in ("total", "read", "write")}
+
+    def row(self, point: dict[str, Any]) -> list[Any]:
+        steady = point.get("steady_state") or {}
+        parts = {direction: point.get(direction) or {} for direction in DIRECTIONS}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
-        writer.writerow(
-            map(
-                harmless,
-                [
-                    *map(point.get, fixed),
-                    *map(engine.get, ("name", "version", "ioengine")),
-                    *map(point["workload"].get, workload),
-                    *(figure for part in parts.values() for figure in map(part.get, METRICS)),
-                    *map(cpu.get, CPU),
-                    *map(steady.get, STEADY),
-                    *(
-                        value
-                        for file in files
-                        for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
-                    ),
-                    " ".join(map(str, point["flags"])),
-                    "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
-                    *(parts[direction].get(key) for direction, key in bounds),
-                    *((point.get("sync") or {}).get(metric) for metric in sync),
-                ],
-            )
-        )
+        return [
+            *map(point.get, FIXED),
+            *map(point["engine"].get, ("name", "version", "ioengine")),
+            *map(point["workload"].get, self.workload),
+            *(figure for part in parts.values() for figure in map(part.get, METRICS)),
+            *map(point["cpu"].get, CPU),
+            *map(steady.get, STEADY),
+            *(
+                value
+                for file in files
+                for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
+            ),
+            " ".join(map(str, point["flags"])),
+            "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
+            *(parts[direction].get(key) for direction, key in self.bounds),
+            *((point.get("sync") or {}).get(metric) for metric in self.sync),
+        ]
+
+
+def results_csv(report: Report) -> Iterator[str]:
+    """One row per point, full precision, an empty cell where nothing was measured; a row per piece."""
+    columns = _Columns(report.points)
+    written: list[str] = []
+    writer = csv.writer(_Pieces(written), lineterminator="\n")
+    writer.writerow(columns.head())
+    for point in report.points:
+        writer.writerow(map(harmless, columns.row(point)))
         yield "".join(written)
         written.clear()

@@ -20,7 +20,7 @@ from .series import Curve, Lane
 def section(
     index: int, waterfall: Waterfall, report: Report, choices: views.base.Choices, pictured: bool
 ) -> dict[str, Any]:
-    """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
+    """Values with which the template draws one workload: marks, axis and distribution beside the figures themselves."""
     rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
     ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
     full = max(

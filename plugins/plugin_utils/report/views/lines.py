@@ -138,6 +138,19 @@ def panel(
                     ),
                 )
             )
+    legend = [(line, css) for line, css, _layer, _cells_of in lines]
+    return Panel(heading, css, drawn, legend, _table(title, first, lines, choices, (x_title, label), metrics))
+
+
+def _table(
+    title: str,
+    first: str,
+    lines: list[Any],
+    choices: Choices,
+    across: tuple[str, Callable[[Any], str]],
+    metrics: tuple[Any, ...],
+) -> Table:
+    x_title, label = across
     rows = [
         (
             choices.only(layer),
@@ -161,5 +174,4 @@ def panel(
         (x_title.capitalize(), True),
         *((METRICS[metric][1], True) for metric in metrics),
     ]
-    legend = [(line, css) for line, css, _layer, _cells_of in lines]
-    return Panel(heading, css, drawn, legend, Table(title, head, rows))
+    return Table(title, head, rows)
