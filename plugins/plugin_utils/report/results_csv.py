@@ -35,7 +35,7 @@ class _Pieces:
         self.write = pieces.append
 
 
-# Columns of every point, before those of its workload and its figures.
+# Columns of every point, before its workload and its figures.
 FIXED = (
     "point_id",
     "layer",
