@@ -295,6 +295,58 @@ def disturbed_cell(name: str, design: str, trials: int) -> str:
     return f"{share} (may be drift: {percent(candidates / trials)})" if candidates else share
 
 
+POWER_DESIGNS = {
+    "in turns, drawn order, 6 rounds": lambda noise: (drawn(noise, 6), 0),
+    "in turns, drawn order, 10 rounds": lambda noise: (drawn(noise, 10), 0),
+    "in turns ABBA, 10 rounds": lambda noise: ("ABBA" * 5, 0),
+    "in turns ABAB, 10 rounds": lambda noise: ("AB" * 10, 0),
+    "runs a b a b a b of 5": lambda noise: (("A" * 5 + "B" * 5) * 3, 5),
+    "one run of 5 after 8": lambda noise: ("A" * 40 + "B" * 5, 5),
+    "one after the other, n 10": lambda noise: ("A" * 10 + "B" * 10, 0),
+}
+POWER_SIZES = (0, 5, 10, 20, 50)
+
+
+def periodic(noise: random.Random) -> dict:
+    """Something that the machine does again and again, in step with the points: it begins at a drawn point and takes 10 % of each."""
+
+    def every(period: int):
+        def series(length: int, run: int) -> list:
+            begins = noise.randrange(period)
+            # Half of each period, so that forth and back can meet the same side every time.
+            return [
+                value - 0.1 * ((place + begins) % period < period / 2)
+                for place, value in enumerate(draws(noise, length, 0.02))
+            ]
+
+        return series
+
+    return {"half of every two points, 10 %": every(2), "half of every four points, 10 %": every(4)}
+
+
+def power(trials: int) -> None:
+    """How often a candidate that is slower is called worse, under each disturbance; by 0 %: how often it is called better or worse."""
+    for design in POWER_DESIGNS:
+        print(f"### {design}\n")
+        rows = []
+        for name in (*disturbances(random.Random()), *periodic(random.Random())):  # noqa: S311 noise, no secret
+            cells = []
+            for size in POWER_SIZES:
+                noise, hits = random.Random(f"power/{name}/{design}/{size}"), 0  # noqa: S311
+                series = {**disturbances(noise), **periodic(noise)}[name]
+                for _trial in range(trials):
+                    labels, run_length = POWER_DESIGNS[design](noise)
+                    blocks = not run_length and labels == "".join(sorted(labels))
+                    values = series(len(labels), run_length or (len(labels) // 2 if blocks else len(labels)))
+                    slower = math.log1p(-size / 100)
+                    values = [value + (slower if label == "B" else 0.0) for value, label in zip(values, labels)]
+                    compared = ordered(values, labels, run_length=run_length)
+                    hits += "worse" in verdicts(compared) if size else alarm(compared)
+                cells.append(percent(hits / trials))
+            rows.append((name, *cells))
+        table(("noise", "false alarms", *(f"{size} % slower" for size in POWER_SIZES[1:])), rows)
+
+
 GATES = {
     "in turns, 6 rounds": ("ABBA" * 3, 0),
     "one run of 4 after 8": ("A" * 32 + "B" * 4, 4),
@@ -566,7 +618,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="design, gate, interval, bins, point, many, equal, advice or sides; all of them by default",
+        help="design, gate, power, interval, bins, point, many, equal, advice or sides; all of them by default",
     )
     arguments = parser.parse_args()
     trials = arguments.trials
@@ -574,6 +626,7 @@ def main() -> None:
     parts = {
         "design": lambda _noise: disturbed(4 * trials),
         "gate": lambda _noise: gates(4 * trials),
+        "power": lambda _noise: power(4 * trials),
         "interval": lambda noise: intervals(noise, 80 * trials),
         "bins": lambda noise: bins(noise, 16 * trials),
         "point": lambda noise: one_point(noise, trials),
