@@ -50,10 +50,20 @@ EXAMPLES = r"""
 
 RETURN = r"""
 about:
-  description: The C(product) and C(version) of the host. A stand-in for a host also has C(stand_in).
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
-  sample: {product: Windows Server 2022 Standard, version: 10.0.20348}
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: Windows Server 2022 Standard
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 10.0.20348
 recording:
   description: The host's answers, with other names and identifiers.
   returned: success
