@@ -238,7 +238,7 @@ def main():
 
 
 def _try(plan: dict) -> dict:
-    runner.find_engine()
+    runner.find_engine(plan.get("engine", "fio"))
     runner.check_layers(plan)
     return {}
 
