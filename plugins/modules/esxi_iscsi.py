@@ -399,7 +399,7 @@ about:
   type: dict
   contains:
     product:
-      description: What it is.
+      description: Its name.
       returned: always
       type: str
       sample: VMware ESXi

@@ -34,7 +34,7 @@ options:
         type: str
         required: true
       title:
-        description: What it is.
+        description: Its name.
         type: str
         required: true
       run_id:

@@ -50,12 +50,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 about:
-  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
+  description: The C(product) and C(version) of the host. A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:
     product:
-      description: What it is.
+      description: Its name.
       returned: always
       type: str
       sample: Windows Server 2022 Standard

@@ -61,12 +61,12 @@ ours:
   type: dict
   sample: {targets: [], virtual_disks: []}
 about:
-  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
+  description: The C(product) and C(version) of the host. A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:
     product:
-      description: What it is.
+      description: Its name.
       returned: always
       type: str
       sample: Windows Server 2022 Standard
