@@ -171,7 +171,7 @@ def test_real_file_system_on_a_loop_over_another_node(loop, node, tmp_path):
         try:
             kept, _overridden = guard.judge(guard.inspect(loop.path), real_layer(loop), allow=[loop.path])
             assert [item.code for item in kept] == ["device_mounted"]
-            assert str(mount_point) in kept[0]["message"]
+            assert str(mount_point) in kept[0].what
         finally:
             subprocess.run(["umount", str(mount_point)], check=True)
     finally:
