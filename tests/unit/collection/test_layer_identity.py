@@ -26,7 +26,7 @@ def keys(beginning: str) -> set:
 def codes(identity: dict, **facts) -> set:
     layer = {"name": "backing-bench", "identity": identity}
     known = {"path": "/dev/sdx", "mapped": False, "mapped_uuid": None, **SHOWN, **facts}
-    return {refusal["code"] for refusal in device_safety.identity_refusals(known, layer)}
+    return {refusal.code for refusal in device_safety.identity_refusals(known, layer)}
 
 
 def test_each_documented_key_proves_a_disk_and_must_hold():
@@ -67,7 +67,7 @@ def test_on_windows_a_disk_has_a_unique_id_and_a_file_a_label():
     assert keys("A file on Windows") == {"mount_point", "stamp"}
     layer = {"name": "datastore-a", "path": "E:\\f", "identity": {"mount_point": "E:\\"}}
     (refusal,) = windows._file({"path": "E:\\f", "volume": {"label": "x"}}, layer, "", [])
-    assert refusal["code"] == "identity_missing"
+    assert refusal.code == "identity_missing"
 
 
 def test_the_examples_of_the_manual_prove_what_they_publish():
