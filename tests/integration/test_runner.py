@@ -362,13 +362,13 @@ def test_what_nobody_expected_fails_its_point_alone(base, loop, monkeypatch):
 
 @pytest.mark.parametrize(("step_s", "flags"), [(0.0, []), (3.0, ["clock_stepped"]), (-3.0, ["clock_stepped"])])
 def test_a_clock_that_is_set_meanwhile_is_told(base, monkeypatch, step_s, flags):
-    true, told = runner._clock_ahead_s, []
+    true, told = runner.before_point.clock_ahead_s, []
 
     def ahead():
         told.append(true())
         return told[-1] + (step_s if len(told) > 1 else 0)
 
-    monkeypatch.setattr(runner, "_clock_ahead_s", ahead)
+    monkeypatch.setattr(runner.before_point, "clock_ahead_s", ahead)
     plan = make_plan(CEILING)
     runner.start(plan, base)
     finished(base)

@@ -35,6 +35,7 @@ WITHOUT_CHECK = (
     "lock.yml",
     "lock_hosts.yml",
     "new_lab.yml",
+    "record.yml",
     "import_results.yml",
     "list_runs.yml",
     "show.yml",
@@ -53,7 +54,7 @@ CHANGING = {
     "teardown.yml": "teardown",
 }
 # For these a testbed need not be described.
-RESULTS_ONLY = ("report.yml", "compare.yml", "results.yml", "verify_results.yml")
+RESULTS_ONLY = ("gate.yml", "report.yml", "compare.yml", "results.yml", "verify_results.yml")
 
 
 def plays(path: Path) -> list:
@@ -90,9 +91,13 @@ def test_roles_get_every_variable_that_is_worked_out():
     passed = {name for name, value in variables.items() if value == f"{{{{ __testbed_variables.{name} }}}}"}
     own = "\n  embedded_lab_dir: /l\n  embedded_lab_image_dir: /i\n  embedded_lab_netns: n1"
     embedded = ESXI.replace("testbed_id: lab", f"testbed_id: lab{own}") + "embedded_controllers: {controller01: }\n"
+    existing = """
+all: {testbed_id: lab, testbed: {existing: [{name: data, kind: path, path: /data}]}}
+clients: {client01: }
+"""
     derived = {
         name
-        for text in (TWO_LINUX, ESXI, embedded)
+        for text in (TWO_LINUX, ESXI, embedded, existing)
         for host in expand.expand(lab_of(text)).hosts.values()
         for name in host.variables
     }
