@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..module_utils.core import pseudonyms
 from ..plugin_utils.windows import recording
 from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
-    SPEC: ClassVar[dict] = {
-        "key": {"type": "str", "required": True, "no_log": True},
-        "names": {"type": "list", "elements": "str", "default": []},
-    }
+    SPEC: ClassVar[dict] = pseudonyms.SPEC
 
     def present(self, params: dict, state: dict) -> dict:
         names = {self.task_vars["inventory_hostname"], *params["names"]}

@@ -15,27 +15,12 @@ description:
     the host's refusals are recorded, too.
   - Names, addresses, identifiers and serial numbers are replaced before the answers leave the module, each by the same replacement everywhere. Notes of
     machines, their settings (except this collection's), passwords, licence keys and certificates are left out.
-options:
-  key:
-    description: Any secret. Recordings with the same key replace the same thing in the same way.
-    type: str
-    required: true
-  names:
-    description: More names to replace, such as the names in the inventory.
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
+  - storlab.testbed.recording
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
 attributes:
-  check_mode:
-    description: Reads only.
-    support: full
-  diff_mode:
-    description: Nothing differs.
-    support: none
   platform:
     description: ESXi 6.5 and later, standalone or under vCenter.
     support: full
@@ -91,17 +76,13 @@ recording:
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.pseudonyms import SPEC
 from ..module_utils.esxi import recording
 from ..module_utils.esxi import session as esxi
 
 
 def main() -> None:
-    spec = {
-        **esxi.spec(env_fallback),
-        "key": {"type": "str", "required": True, "no_log": True},
-        "names": {"type": "list", "elements": "str", "default": []},
-    }
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **SPEC}, supports_check_mode=True)
     with failures_of(module), esxi.Session(module.params) as session:
         own = {module.params["hostname"], module.params["username"], module.params["esxi_host"] or ""}
         answers = recording.record(session)

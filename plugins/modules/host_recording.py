@@ -13,26 +13,11 @@ description:
     can read them again elsewhere. Playbook C(storlab.testbed.record) uses it.
   - Changes nothing. Without root's rights it records what the user may read. No secret of CHAP or NVMe is read.
   - Names, addresses, identifiers and serial numbers are replaced before they leave the host, each by the same replacement everywhere.
-options:
-  key:
-    description: Any secret. Recordings with the same key replace the same thing in the same way.
-    type: str
-    required: true
-  names:
-    description: More names to replace, such as the names in the inventory.
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
+  - storlab.testbed.recording
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
 attributes:
-  check_mode:
-    description: Reads only.
-    support: full
-  diff_mode:
-    description: Nothing differs.
-    support: none
   platform:
     description: Linux.
     support: full
@@ -79,17 +64,12 @@ recording:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.pseudonyms import SPEC
 from ..module_utils.linux.watch import recording
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "key": {"type": "str", "required": True, "no_log": True},
-            "names": {"type": "list", "elements": "str", "default": []},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     with failures_of(module):
         names, key = set(module.params["names"]), module.params["key"].encode()
         module.exit_json(

@@ -13,26 +13,11 @@ description:
     C(storlab.testbed.record) uses it.
   - Changes nothing.
   - Names, addresses, identifiers and serial numbers are replaced on the controller, each by the same replacement everywhere.
-options:
-  key:
-    description: Any secret. Recordings with the same key replace the same thing in the same way.
-    type: str
-    required: true
-  names:
-    description: More names to replace, such as the names in the inventory.
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
+  - storlab.testbed.recording
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
 attributes:
-  check_mode:
-    description: Reads only.
-    support: full
-  diff_mode:
-    description: Nothing differs.
-    support: none
   platform:
     description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
     support: full

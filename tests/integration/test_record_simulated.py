@@ -87,6 +87,7 @@ def test_a_lab_is_recorded_and_read_again_and_nothing_of_it_is_named(esxi, tmp_p
         "windows-1.json",
     ]
     assert folder.stat().st_mode & 0o077 == 0
+    assert "Left out, see the messages above: no host." in text
     page = (folder / "LOOK_AT_THIS_FIRST.md").read_text()
     assert "an answer of a stand-in (esxsim)" in page and "an answer of a stand-in (fake_windows)" in page
     for path in folder.iterdir():
@@ -101,6 +102,15 @@ def test_a_lab_is_recorded_and_read_again_and_nothing_of_it_is_named(esxi, tmp_p
             assert result["seen"] and "failure" not in result["seen"]
     adapter = play_recording.answer_of(folder / "esxi-1.json")["seen"]["adapter"]
     assert adapter["enabled"] is False and "failure" not in adapter
+
+
+def test_a_host_that_does_not_answer_is_left_out_by_name(esxi, tmp_path):
+    unreachable = {"hostname": "127.0.0.1", "port": 9}
+    code, text = play(tmp_path, {**esxi, "address": f"{unreachable['hostname']}:{unreachable['port']}"})
+    assert code == 0, text[-3000:]
+    assert "Left out, see the messages above: secretesx." in text and "cannot be reached" in text
+    names = sorted(path.name for path in (tmp_path / "lent").iterdir())
+    assert names == ["LOOK_AT_THIS_FIRST.md", "linux-1.json", "windows-1.json"]
 
 
 def test_a_folder_with_files_stays_as_it_is(esxi, tmp_path):

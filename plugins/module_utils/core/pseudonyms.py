@@ -6,6 +6,8 @@
 Replacements are derived from the original and a key (HMAC-SHA-256), so hosts that share the key give one thing the same replacement without knowing each other;
 without the key nothing leads back. Names (hosts, users, machines, datastores) and serial numbers are replaced where they are known to be some; addresses and
 identifiers are known by their form: IQN by RFC 3720, NAA and EUI by RFC 3980, UUID by RFC 4122 and as VMFS writes it, MAC with the vendor's part kept.
+
+A report for others (plugin_utils/report/scrub.py) replaces otherwise: there people read the names, so they are numbered words and no longer of the form.
 """
 
 from __future__ import annotations
@@ -17,6 +19,11 @@ import re
 import string
 from collections.abc import Iterable, Iterator
 
+# Arguments of the modules that record.
+SPEC = {
+    "key": {"type": "str", "required": True, "no_log": True},
+    "names": {"type": "list", "elements": "str", "default": []},
+}
 # Naming authorities that an IQN keeps: they say which product made the target.
 AUTHORITIES = (
     "com.vmware",
@@ -52,7 +59,25 @@ COMMON = {
     "host",
     "vpxuser",
     "dcui",
+    "vm network",
+    "management network",
 }
+# The last part of a host's name with its domain; what else ends so, such as a file or a module of the kernel, has none of these.
+_ENDS = (
+    "com|net|org|edu|gov|info|io|dev|local|localnet|lan|lab|corp|intra|internal|intranet|home|arpa"
+    "|at|au|br|ca|ch|cn|cz|de|dk|eu|fi|fr|jp|nl|pl|ru|se|uk|us"
+)
+# Domains that belong to no lab.
+_PUBLIC = (
+    "w3.org",
+    "xmlsoap.org",
+    "vmware.com",
+    "microsoft.com",
+    "debian.org",
+    "ubuntu.com",
+    "redhat.com",
+    "kernel.org",
+)
 _HEX = "[0-9a-fA-F]"
 _FORMS = (
     ("iqn", r"\b[iI][qQ][nN]\.\d{4}-\d{1,2}\.[A-Za-z0-9.:_-]*[A-Za-z0-9]"),
@@ -73,6 +98,7 @@ _FORMS = (
     ("long", rf"(?<![0-9a-zA-Z]){_HEX}{{28,}}(?![0-9a-zA-Z])"),
     ("address", r"(?<![\w.:-])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)"),
     ("address6", r"(?<![\w.:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:.])"),
+    ("domain", rf"(?<![\w.@-])(?:[A-Za-z0-9_-]+\.)+(?:{_ENDS})(?![\w.-]|\()"),
     ("mail", r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b"),
 )
 # The texts of these elements and keys look like addresses and are none.
@@ -112,6 +138,10 @@ class Pseudonyms:
             if _VERSIONS.search(match.string[max(0, match.start() - 24) : match.start()]) or not _identifies(text):
                 return text
             new = self._address(text) if form == "address" else self._address6(text)
+        elif form == "domain":
+            if text.lower().endswith(_PUBLIC):
+                return text
+            new = f"{self.like(text.partition('.')[0])}.example"
         elif form == "iqn":
             new = self._iqn(text)
         elif form == "licence":

@@ -17,6 +17,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
+from xml.sax.saxutils import escape
 
 from ..core.failure import Failure
 from ..core.pseudonyms import Pseudonyms
@@ -48,9 +49,13 @@ NAMES = (
     "computerName",
     "chapName",
     "mutualChapName",
+    "portgroup",
+    "portgroupName",
     "remoteHost",
     "remotePath",
 )
+_NODE = re.compile(r"<(\w+)((?:\s[^<>]*)?)>([^<]+)(?=</\1>)")
+_OF_THE_API = re.compile(r"^(pathSet|prop|type|patchLevel|build)$|[vV]ersion(Id)?$")
 MOST_MACHINES = 20
 
 
@@ -237,26 +242,42 @@ def record(session: Session) -> dict[str, Any]:
 
 
 def names_in(recording: dict[str, Any]) -> set[str]:
-    """Names of hosts, machines, datastores and users in the answers: texts of elements that hold names, and values of properties called name."""
+    """Names of hosts, machines, datastores, networks and users in the answers, as the XML spells them.
+
+    They are the texts of elements that hold names, the values of properties called name, asked for alone or with others, and names of port groups.
+    """
     names: set[str] = set()
     for call in recording["calls"]:
+        answer = re.sub(r">\s+<", "><", call["answer"])
         for element in NAMES:
-            names.update(re.findall(rf"<{element}(?: [^>]*)?>([^<]+)</{element}>", call["answer"]))
-        names.update(re.findall(r"<name>name</name><val[^>]*>([^<]+)</val>", re.sub(r">\s+<", "><", call["answer"])))
+            names.update(re.findall(rf"<{element}(?: [^>]*)?>([^<]+)</{element}>", answer))
+        names.update(re.findall(r"<name>name</name><val[^>]*>([^<]+)</val>", answer))
+        names.update(re.findall(r"<name>([^<]+)</name><vlanId>", answer))
+        if re.search(r">name</prop>", call["request"]):
+            names.update(re.findall(r"<returnval[^>]*>([^<]+)</returnval>", answer))
     return names
 
 
 def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str, Any]:
     """The recording with other names, addresses and identifiers, each the same everywhere, and without free texts."""
-    pseudonyms = Pseudonyms(key, names_in(recording) | names)
-    free = re.compile(rf"<({'|'.join(FREE_TEXT)})(?: [^>]*)?>[^<]*</\1>")
+    pseudonyms = Pseudonyms(key, names_in(recording) | names | {escape(name) for name in names})
+    free = re.compile(rf"<({'|'.join(FREE_TEXT)})(?: [^>]*)?>[^<]*</\1>|<(vAppConfig)(?: [^>]*)?>.*?</\2>", re.DOTALL)
     extra = re.compile(r"(<extraConfig[^>]*>\s*<key>(?!storlab\.)[^<]*</key>\s*<value[^>]*>)[^<]*(?=</value>)")
     whole = re.compile(rf"(<({'|'.join(SERIALS)})(?: [^>]*)?>)([^<]*)(?=</\2>)")
 
     def text(value: str) -> str:
         value = extra.sub(r"\1", free.sub("", value))
         value = whole.sub(lambda match: match.group(1) + pseudonyms.like(match.group(3)), value)
-        return pseudonyms.text(value)
+        return _NODE.sub(node, value)
+
+    def node(match: re.Match[str]) -> str:
+        # A machine may be called as the API calls something: its name is replaced in texts alone, and never in what names a property or a version.
+        property_name = match[1] == "name" and match.string[
+            max(0, match.start() - 60) : match.start()
+        ].rstrip().endswith("<propSet>")
+        if property_name or _OF_THE_API.search(match[1]):
+            return match[0]
+        return f"<{match[1]}{match[2]}>{pseudonyms.text(match[3])}"
 
     return {
         "version": recording["version"],

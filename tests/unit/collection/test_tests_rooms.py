@@ -16,7 +16,8 @@ PROGRAMS = sorted(path for path in (TESTS / "tools").glob("*.py"))
 
 
 def test_no_helper_is_loose():
-    assert {path.name for path in TESTS.glob("*.py")} == {"conftest.py"}
+    # docs/lend.md gives play_recording.py to people who lend a recording.
+    assert {path.name for path in TESTS.glob("*.py")} == {"conftest.py", "play_recording.py"}
 
 
 def test_the_readme_names_every_room():

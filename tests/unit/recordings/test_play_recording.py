@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""tests/tools/play_recording.py on small recordings of each kind, made for these tests."""
+"""tests/play_recording.py on small recordings of each kind, made for these tests."""
 
 from __future__ import annotations
 

@@ -128,6 +128,8 @@ COMMANDS = (
 )
 # Never read: secrets of CHAP, also of names that a later kernel may give them.
 SECRET = re.compile(r"(^|/)(auth|.*password.*|.*secret.*|dhchap.*|.*\buserid.*)(/|$)", re.IGNORECASE)
+# Files that name clients of exports.
+EXPORTS = ("etc/exports", "var/lib/nfs/etab", "proc/fs/nfs/exports")
 # Files that hold a serial number and nothing else.
 _SERIAL_IN_OUTPUT = re.compile(
     r'"serial"\s*:\s*"([^"]+)"|ID_SERIAL(?:_SHORT)?=(\S+)|SerialNumber"\s*:\s*"([^"]+)"|SCSI SN: (\S+)'
@@ -238,7 +240,7 @@ def record(root: str = "/") -> dict[str, Any]:
 
 
 def names_in(recording: dict[str, Any]) -> set[str]:
-    """Names of hosts and of volumes, and of NFS servers, as the answers show them."""
+    """Names of this host, of NFS servers and of NFS clients, as the answers show them."""
     names: set[str] = set()
     words = str(recording["outputs"].get("uname -a", {}).get("out", "")).split()
     names.update(words[1:2])
@@ -248,6 +250,16 @@ def names_in(recording: dict[str, Any]) -> set[str]:
         server, colon, _folder = (source[0] if source else "").partition(":/")
         if colon:
             names.add(server.strip("[]"))
+    texts = [recording["files"].get(path) for path in EXPORTS] + [
+        recording["outputs"].get("exportfs -v", {}).get("out")
+    ]
+    for text in texts:
+        names.update(
+            client.lstrip("@") for client in re.findall(r"\s([^\s()*]+)\(", text if isinstance(text, str) else "")
+        )
+    for path, value in recording["files"].items():
+        if fnmatch.fnmatch(path, "proc/fs/nfsd/clients/*/info") and isinstance(value, str):
+            names.update(name.split()[-1] for name in re.findall(r'^name: "([^"]+)"', value, re.MULTILINE))
     return names
 
 

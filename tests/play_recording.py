@@ -24,8 +24,13 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".cache" / "collections"))
+ROOT = Path(__file__).resolve().parents[1]
+COLLECTIONS = ROOT / ".cache" / "collections"
+if not COLLECTIONS.is_dir():
+    raise SystemExit(
+        "This checkout has no tools yet: run make setup-tools, then .venv/bin/python tests/play_recording.py FILE."
+    )
+sys.path.insert(0, str(COLLECTIONS))
 
 
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
