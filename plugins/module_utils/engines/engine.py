@@ -36,6 +36,7 @@ class Place(NamedTuple):
     windows: bool = False
     version: str = ""  # of the program, where the engine has to be told
     log_ms: int | None = None  # completed I/O is logged in windows of this length, for engines with a moments_file
+    clock: str | None = None  # of fio on this host, see run/beat.py
     layers: dict[str, Layer] | None = None  # every known layer by name, for a point that is measured on many hosts
 
 

@@ -28,7 +28,7 @@ class Fio(Engine):
         limit_s = workload["ramp_s"] + workload["runtime_s"] + GRACE_S
         if "servers" in point:
             return self._many(point["servers"], fio_distributed.job_files(point, place.layers or {}), limit_s)
-        return self._start(fio.job_file(point, place.log_ms), limit_s, place.windows, "sampled" in point)
+        return self._start(fio.job_file(point, place.log_ms, place.clock), limit_s, place.windows, "sampled" in point)
 
     def fill(
         self, job: Point, block_bytes: int, position: int = 0, bytes_s: float | None = None, passes: int = 1

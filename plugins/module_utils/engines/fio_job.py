@@ -196,14 +196,15 @@ def _of_windows(path: Any) -> bool:
     return path is not None and not path.startswith("/")
 
 
-def job_file(point: Point, log_ms: int | None = None) -> str:
+def job_file(point: Point, log_ms: int | None = None, clock: str | None = None) -> str:
     """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed, reduces_data, files}.
 
     reduces_data: its device compresses or deduplicates. files: of a layer with a file per worker.
 
     log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
+    clock: the clock of the host, unless the workload names another.
     """
-    return _render(point["point_id"], _job_options(point, log_ms))
+    return _render(point["point_id"], _job_options(point, log_ms, clock))
 
 
 def check(point: Point) -> None:
@@ -211,7 +212,7 @@ def check(point: Point) -> None:
     _job_options(point)
 
 
-def _job_options(point: Point, log_ms: int | None = None) -> dict[str, Any]:
+def _job_options(point: Point, log_ms: int | None = None, clock: str | None = None) -> dict[str, Any]:
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
@@ -235,6 +236,7 @@ def _job_options(point: Point, log_ms: int | None = None) -> dict[str, Any]:
         **_pace(workload),
         **_sync(workload),
         **_verify(workload, path),
+        **({"clocksource": clock} if clock else {}),
         **_options(workload, path),
         **({"write_iops_log": LOG_NAME, "log_avg_msec": log_ms, "per_job_logs": 0} if log_ms else {}),
     }

@@ -36,7 +36,7 @@ from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import Layer, down, only_read, parts, reduces_data
 from ..core.times import utc
 from ..engines.catalogue import engine_of
-from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Place
+from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Engine, Place
 from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import block_device, device_safety, reading_guard
@@ -95,7 +95,9 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
     for name in ("points", DONE):
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
-    write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], program))
+    host = environment.fingerprint(plan["layers"], program)
+    clock = beat.clock_of(reference_of(engine_of(plan.get("engine", "fio")), program))
+    write_json(os.path.join(folder, "host.json"), {**host, **({"fio_clock": clock} if clock else {})})
     write_json(
         os.path.join(folder, "state.json"),
         {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
@@ -225,6 +227,11 @@ def find_engine(name: str = "fio") -> str:
     return os.path.realpath(path)
 
 
+def reference_of(engine: Engine, program: str) -> str:
+    """The program that plays the beat: fio."""
+    return program if engine.ceiling else shutil.which("fio") or "fio"
+
+
 def check_layers(plan: dict[str, Any]) -> None:
     """The guard for every layer before the first byte of I/O. What an engine cannot express was refused when the points were made."""
     layers = {layer["name"]: layer for layer in plan["layers"]}
@@ -340,6 +347,7 @@ class Supervisor:
         self.unpacked: list[Any] = []  # what was prepared or played since the last point
         self.mhz = counters.nominal_mhz()
         self.hits: float | None = None  # of the last warm-up
+        self.clock: str | None = None  # which fio reads
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict[str, Any] = {"status": "running", "points": len(plan["points"]), "failed": 0}
@@ -379,6 +387,7 @@ class Supervisor:
         if not self.plan.get("beat"):
             self._know_copy(round(memory.copy_bytes_s()))
         host = read_json(os.path.join(self.folder, "host.json"))
+        self.clock = host.get("fio_clock")
         if host["cpu"].get("governor", "performance") != "performance":
             self.flags.append("governor")
 
@@ -391,10 +400,6 @@ class Supervisor:
     def die_with_me(self) -> None:
         """Runs in the new process: a supervisor that is killed takes the engine with it."""
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-    def _reference(self) -> str:
-        """The program of the engine that plays the beat."""
-        return self.program if self.engine.ceiling else shutil.which("fio") or "fio"
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
@@ -410,7 +415,7 @@ class Supervisor:
 
     def _beat(self, point: Point) -> None:
         """Play the reference beat of the round that this point begins."""
-        played = beat.play(self._reference(), self.folder, self.die_with_me)
+        played = beat.play(reference_of(self.engine, self.program), self.folder, self.die_with_me, self.clock)
         of = {"round": point["repetition"], **{key: point[key] for key in ("variant",) if key in point}}
         write_json(os.path.join(self.folder, beat.FILE), {**of, **played})
         if "memory_copy_bytes_s" in played:
@@ -639,7 +644,7 @@ class Supervisor:
         logs = self.engine.moments_file and not (fill or phase or "servers" in job)
         # Servers of many hosts leave their logs there.
         log_ms = standstill.window_ms(workload["runtime_s"]) if logs else None
-        place = Place(folder, log_ms=log_ms, layers=self.known_layers)
+        place = Place(folder, log_ms=log_ms, layers=self.known_layers, clock=self.clock)
         if fill:
             block_bytes = FILL_BLOCK_BYTES if fill.block_bytes is None else fill.block_bytes
             start = self.engine.fill(job, block_bytes, passes=fill.passes)[0](place)

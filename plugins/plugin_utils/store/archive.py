@@ -43,7 +43,7 @@ ENVIRONMENT = {
     **dict.fromkeys(("kernel?", "cpu?", "engine?", "virtualisation?"), dict),
     **{key: {str: dict} for key in ("devices?", "network?")},
     **dict.fromkeys(("memory_bytes?", "memory_copy_bytes_s?", "load_1min?"), NUMBER),
-    **dict.fromkeys(("clocksource?", "python?", "distribution?"), str),
+    **dict.fromkeys(("clocksource?", "fio_clock?", "python?", "distribution?"), str),
 }
 META = {
     "failures": [{"code": str, "message": str}],

@@ -789,6 +789,10 @@ def test_the_numbers_that_the_kernel_gave_to_the_devices_of_several_hosts_never_
             "hosts.target01.kernel.release (6.1.0-50 → 6.12)",
         ),
         (
+            lambda after, host, layers, asked: host.update(fio_clock="clock_gettime"),
+            "hosts.target01.fio_clock (absent → clock_gettime)",
+        ),
+        (
             lambda after, host, layers, asked: host["cpu"].update(governor="powersave"),
             "hosts.target01.cpu.governor (absent → powersave)",
         ),

@@ -88,6 +88,22 @@ def test_a_beat_names_the_null_engine_and_no_file(quick, engine, tmp_path):
     assert "--ioengine=null" in asked and not any("filename" in word or "directory" in word for word in asked)
 
 
+@pytest.mark.parametrize(("code", "clock"), [(0, "cpu"), (1, "clock_gettime"), (139, "clock_gettime")])
+def test_the_clock_of_a_host_is_the_processors_where_that_passes(engine, tmp_path, code, clock):
+    assert beat.clock_of(engine(f'test "$*" = --cpuclock-test && exit {code}; echo wrong > {tmp_path}/wrong')) == clock
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_host_without_fio_has_no_clock_of_it(tmp_path):
+    assert beat.clock_of(str(tmp_path / "missing")) is None
+
+
+def test_the_clock_is_said_to_the_beat(quick, engine, tmp_path):
+    beat.play(engine(f'echo "$@" > {tmp_path}/asked'), str(tmp_path), clock="clock_gettime")
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").split()
+    assert [word for word in asked if "clock" in word] == ["--clocksource=clock_gettime"]
+
+
 @pytest.mark.parametrize("script", ["echo fio: engine null not loadable; exit 1", "kill -9 $$"])
 def test_a_fio_without_the_null_engine_fails_nothing(quick, engine, tmp_path, script):
     told = beat.play(engine(script), str(tmp_path))

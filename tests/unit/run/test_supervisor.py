@@ -168,13 +168,29 @@ def test_a_hang_up_stops_nothing(run):
 
 
 def test_a_run_that_is_stopped_during_its_beat_measures_no_point(run, monkeypatch):
-    def play(_engine, _folder, _prepare):
+    def play(_engine, _folder, _prepare, _clock):
         os.kill(os.getpid(), signal.SIGTERM)
         return {"note": "interrupted"}
 
     monkeypatch.setattr(runner.beat, "play", play)
     state = run.go(two(beat=True), "cat $GOOD > fio.json")
     assert (state["status"], run.handed_over(), list((run.folder / "points").iterdir())) == ("stopped", [], [])
+
+
+@pytest.mark.parametrize("clock", ["cpu", "clock_gettime", None])
+def test_every_job_and_the_beat_read_the_clock_of_the_host(run, monkeypatch, clock):
+    played = []
+    monkeypatch.setattr(runner.beat, "play", lambda *arguments: played.append(arguments[3]) or {"null_iops": 5})
+    host = {"cpu": {}, **({"fio_clock": clock} if clock else {})}
+    (run.folder / "host.json").write_text(json.dumps(host), encoding="utf-8")
+    named = normalise({"ramp_s": 0, "loops": 3, "engine_options": {"fio": {"clocksource": "gettimeofday"}}})
+    plan = run_plan.plan([CEILING], points_of(CEILING, AMOUNT, named), beat=True)
+    run.go(plan, "cat $GOOD > fio.json")
+    jobs = [(run.folder / "points" / point["point_id"] / "job.fio").read_text("utf-8") for point in plan["points"]]
+    lines = [[line for line in job.splitlines() if line.startswith("clocksource=")] for job in jobs]
+    # A workload that names a clock keeps it.
+    assert lines == [[f"clocksource={clock}"] if clock else [], ["clocksource=gettimeofday"]]
+    assert played == [clock]
 
 
 def test_a_beat_is_packed_with_the_first_point_of_its_round(run, monkeypatch):
@@ -533,7 +549,8 @@ def test_what_a_started_run_needs_lies_in_a_folder_of_its_own_before_it_is_left_
         "boot_id": runner.boot_id(),
     }
     assert seen["plan.json"] == {"plan": plan, "boot_id": runner.boot_id()}
-    assert seen["host.json"] == {"engine": "/usr/bin/true"}
+    # true passes every test of a clock.
+    assert seen["host.json"] == {"engine": "/usr/bin/true", "fio_clock": "cpu"}
     assert (seen["state.json"]["status"], seen["state.json"]["points"]) == ("running", 2)
     assert seen["points"] is True and seen["done"] is True
     # It is as the supervisor left it until something is alive there.
