@@ -249,7 +249,8 @@ def test_engine_that_does_not_end_is_ended_at_the_deadline(base, tmp_path, monke
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "fio").write_text(
-        "#!/bin/sh\n[ \"$1\" = --version ] && echo fio-0.0 && exit\ntrap '' TERM\nwhile :; do sleep 1; done\n",
+        "#!/bin/sh\ncase $1 in --version) echo fio-0.0; exit;; --cpuclock-test) exit 1;; esac\n"
+        "trap '' TERM\nwhile :; do sleep 1; done\n",
         encoding="ascii",
     )
     (tools / "fio").chmod(0o755)
