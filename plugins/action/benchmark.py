@@ -192,7 +192,7 @@ class ActionModule(CollectionAction):
         kept = {} if self.args["force"] else run_folder.stored(self.run_dir, points)
         results.update(kept)
         missing = [point for point in points if point["point_id"] not in kept]
-        host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))
+        host_plan = self._host_plan(missing)
         expected_s = duration.plan_s(host_plan)
         self.estimated_s += expected_s
         if missing and not self._task.check_mode:
@@ -200,6 +200,12 @@ class ActionModule(CollectionAction):
             results.update(self._measure(missing, host_plan, expected_s))
             self.measured.update(point["point_id"] for point in missing)
         return all(results.get(point["point_id"], {}).get("status") == "measured" for point in points)
+
+    def _host_plan(self, points: list) -> dict:
+        return {
+            **plan.for_host(self.options, self.layers, points, run_folder.prepared(self.run_dir)),
+            **plan.same_clock(run_folder.environment(self.run_dir, self.host)),
+        }
 
     def _list(self, answer: dict) -> None:
         """Check mode: the points in their order, and how long all of them take."""
@@ -309,7 +315,7 @@ class ActionModule(CollectionAction):
             missing = [point for point in points if results.get(point["point_id"], {}).get("status") != "measured"]
             if not missing:
                 return results
-            host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))
+            host_plan = self._host_plan(missing)
             expected_s = duration.plan_s(host_plan)
         # The run was stopped before these.
         return {**results, **self._keep([point for point in points if point["point_id"] not in results], {}, {})}

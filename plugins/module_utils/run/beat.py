@@ -67,6 +67,9 @@ def figures(output: str, copied_bytes_s: float | None) -> dict[str, Any]:
     return known
 
 
+CLOCKS = ("cpu", "clock_gettime")
+
+
 def clock_of(engine: str) -> str | None:
     """The clock that fio is to read on this host: the processor's if it passes fio's own test, else the system's. None without fio.
 

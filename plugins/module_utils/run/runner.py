@@ -96,7 +96,7 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
     host = environment.fingerprint(plan["layers"], program)
-    clock = beat.clock_of(reference_of(engine_of(plan.get("engine", "fio")), program))
+    clock = plan.get("fio_clock") or beat.clock_of(reference_of(engine_of(plan.get("engine", "fio")), program))
     write_json(os.path.join(folder, "host.json"), {**host, **({"fio_clock": clock} if clock else {})})
     write_json(
         os.path.join(folder, "state.json"),
@@ -305,7 +305,7 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     # An earlier version began its runs without it.
     known = {"engine": "fio", **known}
     # What follows from the points, grows while they are measured, or lies beside them.
-    loose = {"points", "layers", "prepared", "repetitions", "beat"}
+    loose = {"fio_clock", "points", "layers", "prepared", "repetitions", "beat"}
     return {key: value for key, value in known.items() if key not in loose} == {
         key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
     }

@@ -18,7 +18,7 @@ from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES, check_options
 from ...module_utils.result import steady_state
 from ...module_utils.result.schema import Result
-from ...module_utils.run import duration, preparation
+from ...module_utils.run import beat, duration, preparation
 from ...module_utils.workload.point import Point
 from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
@@ -363,6 +363,12 @@ def for_host(
         "repetitions": max([options["repetitions"], *(point["repetition"] for point in points)]),
         **{key: options[key] for key in ("engine", "prepare", "steady_state", "series", "beat", "allow_device")},
     }
+
+
+def same_clock(environment: dict[str, Any]) -> dict[str, Any]:
+    """{fio_clock} of a plan for a host that this run has measured before; empty for another. environment: the host's fingerprint."""
+    clock = environment.get("fio_clock")
+    return {"fio_clock": clock} if clock in beat.CLOCKS else {}
 
 
 def prepared_by(results: dict[str, Result]) -> dict[str, Any]:

@@ -551,3 +551,16 @@ def test_a_run_goes_on_after_its_testbed_was_built_again():
     assert fingerprint({"generation": "g2"}, serial="s2", naa="6002", stamp="another") != old
     # What the testbed did not make is another disk when it has another serial.
     assert fingerprint({}, serial="s1") != fingerprint({}, serial="s2")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"fio_clock": "clock_gettime"}, {"fio_clock": "clock_gettime"}),
+        ({"fio_clock": "cpu"}, {"fio_clock": "cpu"}),
+        ({}, {}),
+        ({"fio_clock": "cpu\nfilename=/dev/sda"}, {}),
+    ],
+)
+def test_a_run_goes_on_with_the_clock_that_it_began_with(environment, expected):
+    assert plan.same_clock(environment) == expected
