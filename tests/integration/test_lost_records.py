@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import actions
 import pytest
 import show_testbed
+import tgt_process
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon, mounts, record
@@ -36,9 +36,7 @@ class Lab:
 
     def __init__(self, folder: Path):
         self.run_dir, self.folder = folder / "run", folder
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
-        self.control = self.port % 32768
+        self.port, self.control = tgt_process.free_numbers()
 
     def loops(self) -> dict:
         """{file: [loop device]} of the files of this test, as the kernel shows them: others have loop devices, too."""
@@ -62,7 +60,7 @@ class Lab:
             "loops": self.loops(),
             "tgtd": sorted(command for command in daemons if str(self.run_dir) in command),
             "tmpfs": sorted(line for line in mounted if f"storlab-{TESTBED} " in line),
-            "sockets": sorted(path.name for path in Path(tgt.SOCKETS).glob(f"socket.{self.control}*")),
+            "sockets": [path.name for path in tgt_process.control_files(self.control) if path.exists()],
         }
 
     def disks(self) -> ramdisk.RamDisks:
@@ -242,3 +240,12 @@ def test_the_playbooks_part_keeps_restores_and_forgets(claimed, tmp_path):
     assert all(path.is_file() for path in copies)
     play(asked[1])
     assert not any(path.exists() for path in copies)
+
+
+def test_a_number_with_a_socket_that_a_killed_tgtd_left_is_not_taken(monkeypatch, tmp_path):
+    """The product removes the socket of its own number: one that was there before would count as a change."""
+    drawn = iter((41641, 41641, 40873))
+    monkeypatch.setattr(tgt_process, "SOCKETS", tmp_path)
+    monkeypatch.setattr(tgt_process, "_free_port", lambda: next(drawn))
+    (tmp_path / "socket.8873.lock").touch()
+    assert tgt_process.free_numbers() == (40873, 8105)

@@ -10,13 +10,13 @@ import itertools
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import actions
 import pytest
+import tgt_process
 import waiting
 from ansible_collections.storlab.testbed.plugins.action import storage_baseline, testbed_claims
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
@@ -34,8 +34,7 @@ class Built:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.state = name, folder / name
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port, self.control = tgt_process.free_numbers()
 
     def play(self, module: object, **arguments: object) -> dict:
         task = actions.make(module, {"testbed_id": self.name, "state_dir": str(self.state / "state"), **arguments})
@@ -73,7 +72,7 @@ class Built:
             "luns": [{"lun": 1, "name": "bench", "device": self.device(), "block_bytes": 512}],
             "initiators": [{"iqn": "iqn.2026-11.test.storlab:i", "luns": None}],
         }
-        server = tgt.TgtTarget(self.name, self.port % 32768)
+        server = tgt.TgtTarget(self.name, self.control)
         server.apply(tgt.plan(server.current(), [target], set(), self.name, False), [target], {})
         self.claim("kept")
 
@@ -86,7 +85,7 @@ class Built:
         self.claim("forgotten")
 
     def take_down(self) -> None:
-        for thing in (tgt.TgtTarget(self.name, self.port % 32768), ramdisk.RamDisks(self.name)):
+        for thing in (tgt.TgtTarget(self.name, self.control), ramdisk.RamDisks(self.name)):
             if thing.record.data:
                 thing.remove_all()
 
@@ -124,7 +123,7 @@ def test_each_is_clean_by_itself_whatever_the_other_one_does(testbeds, order):
         # The other one still serves, if it did.
         other = testbeds[1 - who]
         if len(turns[1 - who]) == 1:
-            assert tgt.TgtTarget(other.name, other.port % 32768).pid() and os.path.exists(other.device())
+            assert tgt.TgtTarget(other.name, other.control).pid() and os.path.exists(other.device())
 
 
 def test_what_one_leaves_is_named_and_the_next_build_heals_it(testbeds, tmp_path):
@@ -138,7 +137,7 @@ def test_what_one_leaves_is_named_and_the_next_build_heals_it(testbeds, tmp_path
     mine.build()
     other.build()
     subprocess.run(["losetup", "--detach", loop], check=True)
-    tgt.TgtTarget(mine.name, mine.port % 32768).remove_all()
+    tgt.TgtTarget(mine.name, mine.control).remove_all()
     device, folder = mine.device(), Path(RUN_DIR, mine.name)
     (folder / "ramdisk.json").rename(tmp_path / "ramdisk.json")
     mine.claim("forgotten")

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 import esxsim_process
 import fault_suite
 import lab_plays
+import tgt_process
 from fault_emulated import fill, small_results
 from fault_suite import Cell
 from places import ROOT, TESTS
@@ -276,9 +276,7 @@ class Here(StandIn):
     striking: type[fault_suite.Strike] = HereStrike
 
     def __init__(self, folder: Path, disks: tuple = (), groups: dict | None = None):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            # tgtd's own socket has this number in its name, and tgtd knows none above 32767.
-            self.control = probe.getsockname()[1] % 32768
+        _port, self.control = tgt_process.free_numbers()
         here = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,

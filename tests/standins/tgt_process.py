@@ -15,6 +15,25 @@ import zlib
 from pathlib import Path
 
 PATIENCE_S = 20
+SOCKETS = Path("/var/run/tgtd")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def free_numbers() -> tuple[int, int]:
+    """(TCP port, number of the control socket) that nobody has; tgtd knows no number above 32767. A tgtd that was killed leaves its socket."""
+    while True:
+        port = _free_port()
+        if not any(path.exists() for path in control_files(port % 32768)):
+            return port, port % 32768
+
+
+def control_files(control: int) -> tuple[Path, Path]:
+    """The files of a tgtd's control socket."""
+    return SOCKETS / f"socket.{control}", SOCKETS / f"socket.{control}.lock"
 
 
 class Array:
@@ -28,10 +47,8 @@ class Array:
         )
 
     def __enter__(self) -> Array:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        # Its control socket has a number that follows from the port, which nobody else has; tgtd knows none above 32767.
-        self.control, self.portal = str(port % 32768), {"address": "127.0.0.1", "port": port}
+        port, number = free_numbers()
+        self.control, self.portal = str(number), {"address": "127.0.0.1", "port": port}
         self.daemon = subprocess.Popen(
             ["tgtd", "-f", "-C", self.control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
         )
@@ -55,6 +72,8 @@ class Array:
         # It ignores a polite signal.
         self.daemon.kill()
         self.daemon.wait()
+        for path in control_files(int(self.control)):
+            path.unlink(missing_ok=True)
 
     def admin(self, *arguments: str, check: bool = True) -> int:
         return subprocess.run(
