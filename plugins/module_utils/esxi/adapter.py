@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import iqn_key, portal_text, same_iqn
@@ -35,6 +36,7 @@ from . import options as host_options
 from . import scsi
 from .adapter_plan import ADAPTER, QUEUE_DEPTH_MODULE, as_the_host_has_them, faces, missing
 from .session import Session
+from .states import AdapterLun, AdapterState, AdapterTarget, Chap, HostSystem, Limit
 
 # Options of the host, not of the adapter, that its figures depend on.
 HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
@@ -44,13 +46,13 @@ RESCAN_EVERY_S = 5.0
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
+def read(session: Session, host: HostSystem, option_names: Any = ()) -> AdapterState:
     """The state of the adapter and of the LUNs behind it."""
     with session.doing("read the iSCSI adapter"):
         storage = host.configManager.storageSystem
         info = storage.storageDeviceInfo
         adapter = _adapter(session, info)
-        state = {
+        state: AdapterState = {
             "boot_time": host.runtime.bootTime.isoformat(),
             "enabled": bool(info.softwareInternetScsiEnabled),
             "device": None,
@@ -105,7 +107,7 @@ def _adapter(session: Session, info: Any) -> Any:
     )
 
 
-def _chap_names(settings: Any) -> dict[str, Any] | None:
+def _chap_names(settings: Any) -> Chap | None:
     """The names of CHAP settings of its own; None where there are none, or inherited ones."""
     if settings is None or not settings.chapAuthEnabled or settings.chapInherited:
         return None
@@ -113,8 +115,8 @@ def _chap_names(settings: Any) -> dict[str, Any] | None:
     return {"name": settings.chapName or "", "mutual_name": (settings.mutualChapName or "") if mutual else ""}
 
 
-def _target(method: str, target: Any) -> dict[str, Any]:
-    entry = {
+def _target(method: str, target: Any) -> AdapterTarget:
+    entry: AdapterTarget = {
         "method": method,
         "address": target.address,
         "port": target.port or 3260,
@@ -124,11 +126,12 @@ def _target(method: str, target: Any) -> dict[str, Any]:
         "parent": target.parent or None,
     }
     if method == "static":
-        entry.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
+        entry["iqn"] = target.iScsiName
+        entry["discovered"] = target.discoveryMethod not in (None, "", "staticMethod")
     return entry
 
 
-def host_option(session: Session, host: Any, key: str) -> Any:
+def host_option(session: Session, host: HostSystem, key: str) -> Any:
     """The value of an advanced option; None where the host has none of that name."""
     try:
         # A name of a group answers with all of its options.
@@ -138,11 +141,11 @@ def host_option(session: Session, host: Any, key: str) -> Any:
     return next((option.value for option in options if option.key == key), None)
 
 
-def _limits(adapter: Any) -> dict[str, Any]:
+def _limits(adapter: Any) -> dict[str, Limit]:
     return {option.key: host_options.facts(option) for option in adapter.supportedAdvancedOptions or []}
 
 
-def host_limits(session: Session, host: Any, keys: Any) -> dict[str, Any]:
+def host_limits(session: Session, host: HostSystem, keys: Sequence[str]) -> dict[str, Limit]:
     """What the host says of these options of its own. It has some 1500 and tells of all of them at once, so nobody asks twice."""
     if not keys:
         return {}
@@ -151,7 +154,7 @@ def host_limits(session: Session, host: Any, keys: Any) -> dict[str, Any]:
         return {option.key: host_options.facts(option) for option in known if option.key in keys}
 
 
-def luns(session: Session, info: Any, volumes: Any = None) -> list[dict[str, Any]]:
+def luns(session: Session, info: Any, volumes: Any = None) -> list[AdapterLun]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
     disks = {lun.key: lun for lun in info.scsiLun or []}
     units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}
@@ -159,7 +162,7 @@ def luns(session: Session, info: Any, volumes: Any = None) -> list[dict[str, Any
     for entry in (volumes.mountInfo if volumes else None) or []:
         for extent in getattr(entry.volume, "extent", None) or [] if entry.mountInfo.mounted else []:
             mounted.setdefault(extent.diskName, []).append(entry.volume.name)
-    luns: dict[tuple[str, int, str], dict[str, Any]] = {}
+    luns: dict[tuple[str, int, str], AdapterLun] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
         for target in face.target or []:
             if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
@@ -211,7 +214,7 @@ def mapped(session: Session) -> dict[str, list[str]]:
 class Adapter:
     """Carries steps out, one call each. What a host tells of itself is asked for until it shows what was done, at most ``wait_s``."""
 
-    def __init__(self, session: Session, host: Any, wait_s: float, known: str | None = None) -> None:
+    def __init__(self, session: Session, host: HostSystem, wait_s: float, known: str | None = None) -> None:
         self.session, self.host, self.wait_s = session, host, wait_s
         self.storage = host.configManager.storageSystem
         self.vim = session.vim
@@ -457,7 +460,7 @@ def lun_missing(lost: list[Any], shown: list[Any]) -> Failure:
     )
 
 
-def prove(targets: list[dict[str, Any]], shown: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+def prove(targets: list[dict[str, Any]], shown: list[AdapterLun]) -> dict[tuple[str, int], AdapterLun]:
     """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
 
     An identifier of the kind that the target gave proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
@@ -481,7 +484,7 @@ def prove(targets: list[dict[str, Any]], shown: list[dict[str, Any]]) -> dict[tu
     return proven
 
 
-def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
+def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], AdapterLun]) -> list[str]:
     """What to tell of LUNs whose NAA identifier is right and whose serial the host writes in another way."""
     return [
         f"LUN {lun['lun']} of {target['iqn']} has the serial {proven[target['iqn'], lun['lun']]['serial']} by the host, not {lun['serial']}; "
@@ -492,13 +495,13 @@ def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], dic
     ]
 
 
-def _same_device(lun: dict[str, Any], disk: dict[str, Any]) -> bool | None:
+def _same_device(lun: dict[str, Any], disk: AdapterLun) -> bool | None:
     """Whether the device is the one of the identifier that is expected; None when there is none, or none of its kind."""
     known = disk.get("designators") or ([disk["naa"]] if disk["naa"] else [])
     return scsi.same_device(lun["naa"], known) if lun.get("naa") else None
 
 
-def _differs(lun: dict[str, Any], disk: dict[str, Any], key: str) -> bool:
+def _differs(lun: dict[str, Any], disk: AdapterLun, key: Literal["naa", "serial", "size_bytes"]) -> bool:
     return bool(lun.get(key) and disk[key]) and _plain(disk[key]) != _plain(lun[key])
 
 

@@ -17,6 +17,7 @@ from ..core.steps import Step
 from . import options as host_options
 from . import scsi
 from .session import stamp
+from .states import AdapterLun, AdapterState, AdapterTarget, Chap
 
 QUEUE_DEPTH_MODULE, QUEUE_DEPTH_OPTION = "iscsi_vmk", "iscsivmk_LunQDepth"
 ORDER = (
@@ -72,14 +73,14 @@ def entries(targets: list[Any]) -> list[Any]:
     return list(by_key.values())
 
 
-def entry_key(entry: dict[str, Any]) -> str:
+def entry_key(entry: dict[str, Any] | AdapterTarget) -> str:
     """A configured target by its method, portal and name; the name in lower case, because a portal may report it in another case than it was given."""
     return f"{entry['method']} {portal_text(entry['address'], entry['port'])}" + (
         f" {iqn_key(entry['iqn'])}" if entry["iqn"] else ""
     )
 
 
-def reported_by(target: dict[str, Any], senders: Any) -> bool:
+def reported_by(target: AdapterTarget, senders: Any) -> bool:
     """Whether one of these send targets, given by their keys, has reported a discovered target. Hosts write no brackets around an address of IPv6, or do."""
     if not target["discovered"] or not target.get("parent"):
         return False
@@ -91,7 +92,7 @@ def _plain_parent(key: str) -> str:
     return key.replace("[", "").replace("]", "")
 
 
-def is_ours(target: dict[str, Any], memory: dict[str, Any]) -> bool:
+def is_ours(target: AdapterTarget, memory: dict[str, Any]) -> bool:
     """Whether a configured target is this testbed's: configured by it, or reported by one of its send targets.
 
     One that others' send target reports is theirs, whatever its name is. memory: the testbed's record of this host.
@@ -100,17 +101,17 @@ def is_ours(target: dict[str, Any], memory: dict[str, Any]) -> bool:
     if target["discovered"] and target.get("parent"):
         senders = [key for key in recorded if key.startswith("send ")]
         # The adapter's own name as the parent says nothing of who reported it.
-        if reported_by(target, senders) or ":" in target["parent"]:
+        if reported_by(target, senders) or ":" in (target["parent"] or ""):
             return reported_by(target, senders)
     return entry_key(target) in recorded
 
 
-def others_of(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def others_of(state: AdapterState, memory: dict[str, Any]) -> list[AdapterTarget]:
     """The targets on the adapter that this testbed has not put there."""
     return [target for target in state["targets"] if not is_ours(target, memory)]
 
 
-def came_later(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def came_later(state: AdapterState, memory: dict[str, Any]) -> list[AdapterTarget]:
     """The targets of others that were not there before the testbed: they know the adapter only as the testbed has set it."""
     before = memory["before"]["targets"]
     senders = [key for key in before if key.startswith("send ")]
@@ -121,14 +122,16 @@ def came_later(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     ]
 
 
-def held_by(state: dict[str, Any], testbed_id: str) -> str | None:
+def held_by(state: AdapterState, testbed_id: str) -> str | None:
     """The other testbed whose stamp the adapter carries."""
     prefix = stamp("")
     holder = str(state["alias"])[len(prefix) :] if str(state["alias"]).startswith(prefix) else ""
     return holder if holder and holder != testbed_id else None
 
 
-def name_of_others(state: dict[str, Any], want: dict[str, Any], others: list[Any], holder: str | None) -> Failure:
+def name_of_others(
+    state: AdapterState, want: dict[str, Any], others: list[AdapterTarget], holder: str | None
+) -> Failure:
     targets = [entry_key(target) for target in others]
     if holder:
         return Failure(
@@ -147,7 +150,7 @@ def name_of_others(state: dict[str, Any], want: dict[str, Any], others: list[Any
     )
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
+def plan(state: AdapterState, want: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
 
     want: {testbed_id, name, options, host_options, queue_depth, port_binding, targets}. memory: the testbed's record of this host.
@@ -171,12 +174,14 @@ def _step(op: str, target: str, was: Any, will: Any, **more: Any) -> Step:
     return cast(Step, {"op": op, "target": target, "was": was, "will": will, **more})
 
 
-def device_of(state: dict[str, Any]) -> str:
+def device_of(state: AdapterState) -> str:
     """The adapter's name on its host; before it is enabled it has none."""
     return state["device"] or "adapter"
 
 
-def _own_steps(state: dict[str, Any], want: dict[str, Any], others: list[Any], holder: str | None) -> list[Step]:
+def _own_steps(
+    state: AdapterState, want: dict[str, Any], others: list[AdapterTarget], holder: str | None
+) -> list[Step]:
     """Steps for the adapter itself and its names."""
     steps = []
     if not state["enabled"]:
@@ -191,7 +196,7 @@ def _own_steps(state: dict[str, Any], want: dict[str, Any], others: list[Any], h
     return steps
 
 
-def _option_steps(state: dict[str, Any], want: dict[str, Any], holder: str | None) -> list[Step]:
+def _option_steps(state: AdapterState, want: dict[str, Any], holder: str | None) -> list[Step]:
     # Before there is an adapter nothing is known of its options.
     options = want["options"]
     if state["device"]:
@@ -210,14 +215,14 @@ def _option_steps(state: dict[str, Any], want: dict[str, Any], holder: str | Non
     return [_step("options", device_of(state), now, differing)] if differing else []
 
 
-def _host_option_steps(state: dict[str, Any], want: dict[str, Any]) -> list[Step]:
+def _host_option_steps(state: AdapterState, want: dict[str, Any]) -> list[Step]:
     """Steps for options that the host has for all its adapters, and for its driver's queue depth."""
     steps, variable = [], "iscsi_initiator_esxi_host_options"
     for key, given in want["host_options"].items():
-        now, known = state["host_options"][key], state["host_limits"].get(key, {})
+        now, known = state["host_options"][key], state["host_limits"].get(key)
         value = host_options.allowed(variable, key, host_options.meant(variable, key, given, now), now, known)
         if now != value:
-            steps.append(_step("host_option", key, now, value, at_start=known.get("at_start", False)))
+            steps.append(_step("host_option", key, now, value, at_start=bool(known and known["at_start"])))
     if want["queue_depth"]:
         text = host_options.with_option(state["module_options"], QUEUE_DEPTH_OPTION, want["queue_depth"])
         if text != state["module_options"]:
@@ -225,14 +230,14 @@ def _host_option_steps(state: dict[str, Any], want: dict[str, Any]) -> list[Step
     return steps
 
 
-def _binding_steps(state: dict[str, Any], wanted: list[str], recorded: list[str]) -> list[Step]:
+def _binding_steps(state: AdapterState, wanted: list[str], recorded: list[str]) -> list[Step]:
     bound = [_step("bind", name, None, "bound") for name in wanted if name not in state["bound"]]
     going = [name for name in recorded if name in state["bound"] and name not in wanted]
     unbound = [_step("unbind", name, "bound", None) for name in going]
     return [*bound, *unbound, *([_step("end_sessions", device_of(state), None, "rescanned")] if unbound else [])]
 
 
-def _adapter_chap_steps(state: dict[str, Any], own: dict[str, Any] | None, secrets: dict[str, Any]) -> list[Step]:
+def _adapter_chap_steps(state: AdapterState, own: dict[str, Any] | None, secrets: dict[str, Any]) -> list[Step]:
     if not own:
         return []
     if state["chap"] and ADAPTER not in secrets:
@@ -241,14 +246,14 @@ def _adapter_chap_steps(state: dict[str, Any], own: dict[str, Any] | None, secre
             f"The adapter {state['device']} logs in with CHAP as {state['chap']['name']} already, for others.",
             "Give the CHAP settings at the targets instead of iscsi_initiator_esxi_adapter_chap.",
         )
-    names = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
+    names: Chap = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
     if state["chap"] == names and _known(own, secrets.get(ADAPTER, {})):
         return []
     was = (state["chap"] or {}).get("name")
     return [_step("chap", ADAPTER, was, own["chap_user"], entry={"method": ADAPTER, **own})]
 
 
-def _target_steps(state: dict[str, Any], targets: list[Any], memory: dict[str, Any]) -> list[Step]:
+def _target_steps(state: AdapterState, targets: list[Any], memory: dict[str, Any]) -> list[Step]:
     """Steps for the configured targets and the CHAP settings of each."""
     configured = {entry_key(target): target for target in state["targets"]}
     wanted = {entry_key(entry): entry for entry in entries(targets)}
@@ -269,13 +274,15 @@ def _target_steps(state: dict[str, Any], targets: list[Any], memory: dict[str, A
     return steps
 
 
-def _target_chap_steps(key: str, entry: dict[str, Any], there: list[Any], secrets: dict[str, Any]) -> list[Step]:
+def _target_chap_steps(
+    key: str, entry: dict[str, Any], there: list[AdapterTarget], secrets: dict[str, Any]
+) -> list[Step]:
     """there: the entries of the host that this one is, or will be reported as."""
     names = {"name": entry["chap_user"], "mutual_name": entry["mutual_chap_user"]} if entry["chap_user"] else None
     differing = [target for target in there if target["chap"] != names]
     if not differing and (there or not names) and _known(entry, secrets):
         return []
-    was = ((differing or there or [{}])[0].get("chap") or {}).get("name")
+    was = next(((target["chap"] or {}).get("name") for target in differing or there), None)
     op = "chap_found" if entry["found"] else "chap"
     return [_step(op, key, was, entry["chap_user"] or "none", entry=entry)]
 
@@ -301,7 +308,7 @@ def as_the_host_has_them(wanted: dict[str, Any], options: dict[str, Any], limits
     }
 
 
-def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
+def faces(entry: dict[str, Any], targets: list[AdapterTarget]) -> list[AdapterTarget]:
     """The configured targets that stand for a discovered one: a portal may tell of several addresses of it."""
     key = entry_key(entry)
     return [
@@ -313,7 +320,7 @@ def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
     ]
 
 
-def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
+def missing(shown: list[AdapterLun], targets: list[Any]) -> list[Any]:
     """[(iqn, lun)] that no working device stands for."""
     there = {(iqn_key(lun["iqn"]), lun["lun"]) for lun in shown if scsi.works(lun["state"])}
     return [
@@ -324,7 +331,7 @@ def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
     ]
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
+def absent_plan(state: AdapterState, memory: dict[str, Any]) -> list[Step]:
     """The steps that give the adapter back as it was before the testbed, but for what is ``kept`` for others."""
     if not memory:
         return []
@@ -349,18 +356,18 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
         steps += _settings_back(state, memory)
     for key, value in before["host_options"].items():
         if key in state["host_options"] and state["host_options"][key] != value:
-            at_start = state["host_limits"].get(key, {}).get("at_start", False)
-            step("host_option", key, state["host_options"][key], value, at_start=at_start)
+            known = state["host_limits"].get(key)
+            step("host_option", key, state["host_options"][key], value, at_start=bool(known and known["at_start"]))
     if "module_options" in before and state["module_options"] != before["module_options"] and memory.get("queue_depth"):
         step("queue_depth", QUEUE_DEPTH_MODULE, state["module_options"], before["module_options"])
     removed = {item["target"] for item in steps if item["op"] == "remove_target"}
     others = [target for target in state["targets"] if entry_key(target) not in removed]
     if state["enabled"] and not before["enabled"] and not others:
-        step("disable", device, "enabled", "disabled")
+        step("disable", device or ADAPTER, "enabled", "disabled")
     return steps
 
 
-def _settings_back(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
+def _settings_back(state: AdapterState, memory: dict[str, Any]) -> list[Step]:
     """The steps that give the adapter its own settings back: CHAP, options, name and alias."""
     before, device = memory["before"], state["device"]
     steps: list[Step] = []
@@ -372,17 +379,17 @@ def _settings_back(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
         for key, value in before["options"].items()
         if state["options"].get(key) != value and key in memory.get("options", [])
     }
-    if options:
+    if options and device:
         was = {key: state["options"].get(key) for key in options}
         steps.append({"op": "options", "target": device, "was": was, "will": options})
     # Also where it is disabled at the end: a host keeps the settings of a disabled adapter, and enabling it brings them back.
-    for op, key in (("name", "iqn"), ("alias", "alias")):
-        if before["iqn"] and device and state[key] != before[key]:
-            steps.append({"op": op, "target": device, "was": state[key], "will": before[key]})
+    for op, now, then in (("name", state["iqn"], before["iqn"]), ("alias", state["alias"], before["alias"])):
+        if before["iqn"] and device and now != then:
+            steps.append({"op": op, "target": device, "was": now, "will": then})
     return steps
 
 
-def kept(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+def kept(state: AdapterState, memory: dict[str, Any]) -> list[dict[str, Any]]:
     """What a teardown leaves as the testbed has set it, because targets of others use it: [{setting, value, before}]; a later teardown gives it back."""
     if not memory or not came_later(state, memory):
         return []
@@ -408,7 +415,7 @@ def kept(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
     return left
 
 
-def refuse_used(state: dict[str, Any], steps: list[Step], mapped: dict[str, list[str]]) -> None:
+def refuse_used(state: AdapterState, steps: list[Step], mapped: dict[str, list[str]]) -> None:
     """Refuse to log out of a LUN that somebody uses: a host removes a target whatever is on it. mapped: {uuid of a LUN: machines to which it is mapped}."""
     removed = [step["target"] for step in steps if step["op"] == "remove_target"]
     left = {iqn_key(target["iqn"]) for target in state["targets"] if entry_key(target) not in removed}
@@ -427,7 +434,7 @@ def refuse_used(state: dict[str, Any], steps: list[Step], mapped: dict[str, list
             )
 
 
-def as_done(state: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
+def as_done(state: AdapterState, steps: list[Step]) -> AdapterState:
     """The state that the host will show once it shows these steps. What they have removed is left as it is."""
     state = {**state, "options": dict(state["options"]), "host_options": dict(state["host_options"])}
     shown = {entry_key(target) for target in state["targets"]}
@@ -447,13 +454,14 @@ def as_done(state: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
             state["bound"] = [*state["bound"], step["target"]]
         elif op == "add_target" and step["target"] not in shown:
             entry = {key: step["entry"][key] for key in ("method", "address", "port", "iqn")}
-            state["targets"] = [*state["targets"], {**entry, "discovered": False, "parent": None, "chap": None}]
+            target = cast(AdapterTarget, {**entry, "discovered": False, "parent": None, "chap": None})
+            state["targets"] = [*state["targets"], target]
         elif op == "chap" and step["target"] == ADAPTER:
             state["chap"] = {"name": will}
     return state
 
 
-def settled(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> bool:
+def settled(state: AdapterState, want: dict[str, Any], memory: dict[str, Any]) -> bool:
     """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
     try:
         return all(step["op"] in LOOKING for step in plan(state, want, memory))

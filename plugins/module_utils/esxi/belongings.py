@@ -20,6 +20,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.steps import Step
+from .states import MachineState
 
 DISK_KEY = "storlab.disk."
 SOURCE_KEY = "storlab.source."
@@ -48,7 +49,7 @@ PASSING = (".vmx", ".vmx~", ".vmx.lck", ".vmxf", ".nvram", ".vmsd", ".vswp", ".v
 EXTENTS = ("", "-flat", "-rdm", "-rdmp", "-delta", "-sesparse", "-ctk")
 
 
-def records(state: dict[str, Any]) -> dict[str, Any]:
+def records(state: MachineState) -> dict[str, Any]:
     """{key: {controller, bus, unit, made, uuid}} of all records."""
     by_key = {}
     for key, text in state["extra"].items():
@@ -80,7 +81,7 @@ def folder_of(path: str | None) -> str:
     return (path or "").rpartition("/")[0]
 
 
-def in_own_folder(state: dict[str, Any], path: str | None) -> bool:
+def in_own_folder(state: MachineState, path: str | None) -> bool:
     """Whether a file lies in the machine's folder, or in that of the same name on another datastore."""
     own = folder_of(state["path"]).partition("] ")[2]
     return bool(own) and folder_of(path).partition("] ")[2] == own
@@ -90,7 +91,7 @@ def same_uuid(left: str | None, right: str | None) -> bool:
     return bool(left and right) and str(left).lower() == str(right).lower()
 
 
-def owned(state: dict[str, Any]) -> dict[str, Any]:
+def owned(state: MachineState) -> dict[str, Any]:
     """{key of a record: its disk} of the attached disks that are the testbed's."""
     mine = {}
     for key, record in records(state).items():
@@ -106,7 +107,7 @@ def owned(state: dict[str, Any]) -> dict[str, Any]:
     return mine
 
 
-def completed(state: dict[str, Any], added: Any = ()) -> dict[str, Any]:
+def completed(state: MachineState, added: Any = ()) -> dict[str, Any]:
     """{key: text} of records that lack the UUID of their disk, with it. added: keys of those whose disks have just been added, and so are at their places."""
     known, disks = records(state), owned(state)
     for key in added:
@@ -120,11 +121,11 @@ def completed(state: dict[str, Any], added: Any = ()) -> dict[str, Any]:
     }
 
 
-def lost(state: dict[str, Any], path: str | None) -> bool:
+def lost(state: MachineState, path: str | None) -> bool:
     return any((path or "").startswith(f"[{name}] ") for name in state["lost"])
 
 
-def letting_go(state: dict[str, Any], image: str | None) -> list[Any]:
+def letting_go(state: MachineState, image: str | None) -> list[Any]:
     """Steps that take out what others attached, so that it is there after the machine is gone. image: the testbed's own ISO image."""
     mine = [disk["key"] for disk in owned(state).values()]
     steps = [
@@ -150,7 +151,7 @@ def _let_go(op: str, device: dict[str, Any], path: str, kind: str) -> dict[str, 
     }
 
 
-def refuse_snapshots(state: dict[str, Any], name: str) -> None:
+def refuse_snapshots(state: MachineState, name: str) -> None:
     """A snapshot holds the disks of its moment, which go with it: raises snapshot_foreign for one that holds a disk of others."""
     uuids = [record["uuid"] for record in records(state).values()]
     own_paths = {path for disk in owned(state).values() for path in disk["chain"]}
@@ -168,13 +169,13 @@ def refuse_snapshots(state: dict[str, Any], name: str) -> None:
                 )
 
 
-def folders_elsewhere(state: dict[str, Any]) -> list[str]:
+def folders_elsewhere(state: MachineState) -> list[str]:
     """The folders of the testbed's disks on other datastores; none of a datastore that is lost."""
     folders = {folder_of(path) for disk in owned(state).values() for path in disk["chain"] if not lost(state, path)}
     return sorted(folders - {folder_of(state["path"]), ""})
 
 
-def own_files(state: dict[str, Any]) -> list[str]:
+def own_files(state: MachineState) -> list[str]:
     """Paths of the files that the machine consists of besides its disks."""
     return [
         file["path"]
@@ -185,7 +186,7 @@ def own_files(state: dict[str, Any]) -> list[str]:
     ]
 
 
-def beside(state: dict[str, Any]) -> list[str]:
+def beside(state: MachineState) -> list[str]:
     """Paths of what lies in the machine's folder and is not the machine's. A host may delete the folder with all that is in it."""
     home = folder_of(state["path"])
     stem = state["path"].rpartition("/")[2].removesuffix(".vmx")
@@ -198,7 +199,7 @@ def beside(state: dict[str, Any]) -> list[str]:
     return [f"{home}/{name}" for name in sorted(state["folder"]) if name not in known]
 
 
-def kept(steps: list[Step], state: dict[str, Any] | None) -> list[str]:
+def kept(steps: list[Step], state: MachineState | None) -> list[str]:
     """Paths of all that is left for others when the steps of a teardown are done."""
     paths = {step["target"] for step in steps if step["will"] == "kept"}
     if any(step["op"] == "unregister" for step in steps) and state:

@@ -28,6 +28,7 @@ from ..core.failure import Failure, Fault
 from ..core.names import plain_naa
 from ..core.times import unix_s
 from ..run import observer
+from .states import HostSystem
 
 # Beside those of the connection.
 SPEC: dict[str, Any] = {
@@ -93,7 +94,7 @@ LAYER_FLAGS = ("restart_pending", PATHS_FLAG)
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: float) -> dict[str, Any]:
+def read(session: Any, host: HostSystem, started_s: float, finished_s: float, wait_s: float) -> dict[str, Any]:
     """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
@@ -176,7 +177,7 @@ def _utc(moment_s: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
 
 
-def clock(session: Any, host: Any) -> dict[str, Any]:
+def clock(session: Any, host: HostSystem) -> dict[str, Any]:
     """How far the host's own clock is ahead of ours, {offset_s, uncertain_s}. Samples carry that clock, which is not the vCenter's."""
     with session.doing("read the host's clock"):
         system = host.configManager.dateTimeSystem
@@ -223,7 +224,7 @@ def table_of(metrics: Any, names: dict[str, Any]) -> dict[str, Any]:
     return {"columns": [list(column) for column in series], "rows": [rows[end_s] for end_s in sorted(rows)]}
 
 
-def _datastores(session: Any, host: Any) -> dict[str, Any]:
+def _datastores(session: Any, host: HostSystem) -> dict[str, Any]:
     """{instance: name}: a datastore's counters go by its UUID, which is the last part of where it is mounted, or by its volume's."""
     with session.doing("list the datastores"):
         infos = [store.info for store in host.datastore]
@@ -233,7 +234,7 @@ def _datastores(session: Any, host: Any) -> dict[str, Any]:
     }
 
 
-def _adapters(session: Any, host: Any) -> dict[str, Any]:
+def _adapters(session: Any, host: HostSystem) -> dict[str, Any]:
     """{device: [vmhba]} of the devices that are reached through adapters."""
     with session.doing("read the devices"):
         info = host.configManager.storageSystem.storageDeviceInfo

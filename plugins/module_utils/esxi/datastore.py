@@ -36,6 +36,7 @@ from ..core.times import utc
 from . import scsi
 from .datastore_contents import HA_FOLDER, STAMP_FILE, Contents, datastore, listed, refuse_left, stores_of
 from .session import STAMP_KEY, Session
+from .states import DiskContents, HostSystem, StoreDisk, StoresState, Volume
 
 VMFS_VERSIONS = (5, 6)
 # What is said of a LUN of others that the user has named.
@@ -48,7 +49,7 @@ RELEASE_PATIENCE_S, RELEASE_POLL_S = 120.0, 1.0
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[str, Any]:
+def read(session: Session, host: HostSystem, names: Any = (), naas: Any = ()) -> StoresState:
     """The state. names, naas: the datastores and devices that matter; what is on the disks of others is not asked for."""
     with session.doing("read the datastores"):
         storage = host.configManager.storageSystem
@@ -60,7 +61,7 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
         stores = {values["name"]: values for _store, values in stores_of(session, host, "name", "vm", "host")}
         vms = {name: [machines[vm] for vm in values.get("vm", []) if vm in machines] for name, values in stores.items()}
         hosts = {each: values["name"] for each, values in session.all(session.vim.HostSystem, "name")}
-        described = []
+        described: list[Volume] = []
         for entry in volumes.mountInfo or []:
             volume = entry.volume
             vmfs, nas = isinstance(volume, session.vim.host.VmfsVolume), isinstance(volume, session.vim.host.NasVolume)
@@ -83,7 +84,7 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
                     "hosts": mounting(stores.get(volume.name, {}).get("host", []), hosts, host),
                 }
             )
-        disks = {
+        disks: dict[str, StoreDisk] = {
             plain_naa(lun.canonicalName): {
                 "device": lun.devicePath,
                 "size_bytes": lun.capacity.block * lun.capacity.blockSize,
@@ -101,7 +102,7 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
         return {"volumes": described, "disks": disks}
 
 
-def on_disks(session: Session, host: Any, devices: dict[str, Any]) -> dict[str, Any]:
+def on_disks(session: Session, host: HostSystem, devices: dict[str, Any]) -> dict[str, Any]:
     """{naa: {available, partitions, unresolved}} of devices, {naa: path}: what the host knows of their contents."""
     if not devices:
         return {}
@@ -136,7 +137,7 @@ def _partitions(session: Session, storage: Any, path: str) -> list[Any] | None:
     return [f"{number} {kind}" for number, kind in sorted(listed | laid_out)]
 
 
-def mounting(mounts: list[Any], names: dict[Any, str], host: Any) -> list[str]:
+def mounting(mounts: list[Any], names: dict[Any, str], host: HostSystem) -> list[str]:
     """The other hosts that mount a datastore. mounts: what it says of its hosts. names: of hosts, by object; of one that is not shown, its own word for it."""
     return sorted(
         names.get(mount.key) or str(mount.key).strip("'")
@@ -149,7 +150,7 @@ def mounting(mounts: list[Any], names: dict[Any, str], host: Any) -> list[str]:
 
 
 def plan(
-    state: dict[str, Any],
+    state: StoresState,
     want: dict[str, Any],
     look: Any,
     recorded: dict[str, Any],
@@ -188,7 +189,7 @@ def plan(
     return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, look, recorded, intended)
 
 
-def behind(state: dict[str, Any], want: dict[str, Any]) -> bool:
+def behind(state: StoresState, want: dict[str, Any]) -> bool:
     """Whether what the host shows of its volumes is behind what is on the device, because another host has made a volume there, or destroyed it.
 
     want: {type, name, naa}. Without naa, which a teardown may not know, the devices of the datastore of that name are looked at.
@@ -198,8 +199,8 @@ def behind(state: dict[str, Any], want: dict[str, Any]) -> bool:
     if want["naa"] is None:
         naas = {naa for volume in state["volumes"] if volume["name"] == want["name"] for naa in volume["naa"]}
         return any(behind(state, {**want, "naa": naa}) for naa in naas)
-    disk = state["disks"].get(want["naa"]) or {}
-    if "partitions" not in disk:
+    disk = state["disks"].get(want["naa"])
+    if disk is None or "partitions" not in disk:
         return False
     volumes = [volume for volume in state["volumes"] if want["naa"] in volume["naa"]]
     if not volumes:
@@ -208,23 +209,21 @@ def behind(state: dict[str, Any], want: dict[str, Any]) -> bool:
     return not disk["partitions"] and any(volume["mounted"] and volume["accessible"] for volume in volumes)
 
 
-def rescanned(session: Session, host: Any, names: list[Any], wait_s: float) -> dict[str, Any]:
+def rescanned(session: Session, host: HostSystem, names: list[Any], wait_s: float) -> StoresState:
     """The state after a rescan that shows what has become of the datastores of these names: lost with a disk, or back."""
     storage = host.configManager.storageSystem
     with session.doing("rescan for lost datastores"), session.patient():
         storage.RescanAllHba()
         storage.RescanVmfs()
 
-    def any_behind(state: dict[str, Any]) -> bool:
+    def any_behind(state: StoresState) -> bool:
         return any(behind(state, {"type": "vmfs", "name": name, "naa": None}) for name in names)
 
-    state: dict[str, Any] = session.until(
-        lambda: read(session, host, names), lambda state: not any_behind(state), wait_s
-    )
+    state: StoresState = session.until(lambda: read(session, host, names), lambda state: not any_behind(state), wait_s)
     return state
 
 
-def visible(state: dict[str, Any], want: dict[str, Any]) -> bool:
+def visible(state: StoresState, want: dict[str, Any]) -> bool:
     """Whether the host shows a datastore as it is wanted; it tells of a change a while after the call that made it."""
     volume = next(
         (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
@@ -234,18 +233,17 @@ def visible(state: dict[str, Any], want: dict[str, Any]) -> bool:
     return volume is None or (want["state"] == "unmounted" and volume["type"] == "VMFS" and not volume["mounted"])
 
 
-def fits(volume: dict[str, Any], want: dict[str, Any]) -> bool:
+def fits(volume: Volume, want: dict[str, Any]) -> bool:
     if want["type"] == "nfs":
-        remote: str = volume["remote"]
-        return remote == f"{want['server']}:{want['path']}"
+        return volume["remote"] == f"{want['server']}:{want['path']}"
     return volume["type"] == "VMFS" and (want["naa"] is None or want["naa"] in volume["naa"])
 
 
-def where(volume: dict[str, Any]) -> str:
+def where(volume: Volume) -> str:
     return f"NFS from {volume['remote']}" if volume["type"] == "NFS" else f"VMFS on {', '.join(volume['naa'])}"
 
 
-def contents(disk: dict[str, Any]) -> list[Any]:
+def contents(disk: DiskContents) -> list[str]:
     """What speaks against a disk being blank, in words; empty when its partition table is, and it carries no copy of a VMFS."""
     reasons = []
     if disk["partitions"] is None:
@@ -257,7 +255,7 @@ def contents(disk: dict[str, Any]) -> list[Any]:
     return reasons
 
 
-def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+def refuse_contents(disk: StoreDisk, want: dict[str, Any]) -> list[Any]:
     """Refuse a disk that is not proven blank; what is overwritten when it is named nevertheless."""
     reasons = contents(disk)
     if reasons and not want["allowed"]:
@@ -282,7 +280,7 @@ def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     return [*reasons, UNSEEN]
 
 
-def refuse_taken(disk: dict[str, Any], want: dict[str, Any]) -> None:
+def refuse_taken(disk: StoreDisk, want: dict[str, Any]) -> None:
     """Refuse a disk that the host does not name as free; no variable helps against that."""
     if not disk["available"]:
         raise Failure(
@@ -332,7 +330,7 @@ def foreign(name: str, owner: str | None) -> Failure:
     )
 
 
-def inaccessible(volume: dict[str, Any], why: str) -> Failure:
+def inaccessible(volume: Volume, why: str) -> Failure:
     reason = f" ({volume['reason']})" if volume["reason"] else ""
     return Failure(
         "datastore_inaccessible",
@@ -344,7 +342,7 @@ def inaccessible(volume: dict[str, Any], why: str) -> Failure:
     )
 
 
-def name_taken(want: dict[str, Any], volume: dict[str, Any]) -> Failure:
+def name_taken(want: dict[str, Any], volume: Volume) -> Failure:
     return Failure(
         "datastore_name_taken",
         f"There is a datastore {want['name']} already: {where(volume)}.",
@@ -353,19 +351,19 @@ def name_taken(want: dict[str, Any], volume: dict[str, Any]) -> Failure:
     )
 
 
-def gone(state: dict[str, Any], volume: dict[str, Any]) -> bool:
+def gone(state: StoresState, volume: Volume) -> bool:
     """Whether the host says that the devices of a volume are lost for good. Paths that are down may come up again."""
     return not works(state, volume) and (
         volume["reason"] == PERMANENT or all(naa not in state["disks"] for naa in volume["naa"])
     )
 
 
-def works(state: dict[str, Any], volume: dict[str, Any]) -> bool:
+def works(state: StoresState, volume: Volume) -> bool:
     """Whether one of its devices answers."""
-    return any(scsi.works((state["disks"].get(naa) or {}).get("state")) for naa in volume["naa"])
+    return any(scsi.works(disk["state"]) for naa in volume["naa"] if (disk := state["disks"].get(naa)))
 
 
-def replaced(state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], recorded: dict[str, Any]) -> bool:
+def replaced(state: StoresState, want: dict[str, Any], volume: Volume, recorded: dict[str, Any]) -> bool:
     """Whether the volume is this testbed's own on a device that cannot come back: it is lost for good, or its LUN is another device now."""
     known = recorded.get(volume["uuid"])
     if volume["type"] != "VMFS" or not known or volume["accessible"] or works(state, volume):
@@ -374,7 +372,7 @@ def replaced(state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any]
     return gone(state, volume) or (want["naa"] is not None and known["layer"] == want["layer"])
 
 
-def _release(want: dict[str, Any], volume: dict[str, Any]) -> Step:
+def _release(want: dict[str, Any], volume: Volume) -> Step:
     return {
         "op": "release",
         "target": want["name"],
@@ -385,7 +383,7 @@ def _release(want: dict[str, Any], volume: dict[str, Any]) -> Step:
     }
 
 
-def _present_nfs(want: dict[str, Any], volume: dict[str, Any] | None) -> list[Any]:
+def _present_nfs(want: dict[str, Any], volume: Volume | None) -> list[Any]:
     if volume is None:
         return [
             {
@@ -401,9 +399,9 @@ def _present_nfs(want: dict[str, Any], volume: dict[str, Any] | None) -> list[An
 
 
 def _present_vmfs(
-    state: dict[str, Any],
+    state: StoresState,
     want: dict[str, Any],
-    volume: dict[str, Any] | None,
+    volume: Volume | None,
     look: Any,
     recorded: dict[str, Any],
     intended: Any,
@@ -451,7 +449,7 @@ def _present_vmfs(
     return _unstamped(want, volume, look, intended)
 
 
-def _unstamped(want: dict[str, Any], volume: dict[str, Any], look: Any, intended: Any) -> list[Any]:
+def _unstamped(want: dict[str, Any], volume: Volume, look: Any, intended: Any) -> list[Any]:
     """The step that gives a datastore of this testbed its stamp; none where it has it. Raises datastore_foreign for one that is somebody else's."""
     owner = look.stamp(want["name"])
     if owner == want["testbed_id"]:
@@ -472,7 +470,7 @@ def _unstamped(want: dict[str, Any], volume: dict[str, Any], look: Any, intended
     return [{"op": "stamp", "target": want["name"], "was": f"begun at {begun} and cut off", "will": "this testbed's"}]
 
 
-def _create(disk: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
+def _create(disk: StoreDisk, want: dict[str, Any]) -> dict[str, Any]:
     return {
         "op": "create_vmfs",
         "target": want["name"],
@@ -482,16 +480,16 @@ def _create(disk: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _own_lost(volume: dict[str, Any], want: dict[str, Any], recorded: dict[str, Any]) -> None:
+def _own_lost(volume: Volume, want: dict[str, Any], recorded: dict[str, Any]) -> None:
     if volume["uuid"] not in recorded:
         raise inaccessible(volume, "nothing proves that it is this testbed's")
     refuse_used(volume["vms"], want)
 
 
 def _unmount(
-    _state: dict[str, Any],
+    _state: StoresState,
     want: dict[str, Any],
-    volume: dict[str, Any],
+    volume: Volume,
     look: Any,
     recorded: dict[str, Any],
     intended: Any,
@@ -509,9 +507,9 @@ def _unmount(
 
 
 def _destroy(
-    state: dict[str, Any],
+    state: StoresState,
     want: dict[str, Any],
-    volume: dict[str, Any],
+    volume: Volume,
     look: Any,
     recorded: dict[str, Any],
     intended: Any,
@@ -549,7 +547,7 @@ def _destroy(
 class Datastores:
     """Carries steps out, one call each."""
 
-    def __init__(self, session: Session, host: Any, intentions: Any) -> None:
+    def __init__(self, session: Session, host: HostSystem, intentions: Any) -> None:
         self.session, self.host, self.look = session, host, Contents(session, host)
         self.intentions = intentions
         self.system, self.storage = host.configManager.datastoreSystem, host.configManager.storageSystem
@@ -696,17 +694,16 @@ class Datastores:
                 self.system.RemoveDatastore(store)
 
 
-def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | None) -> Layer:
+def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None) -> Layer:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
-    volume = volume or {}
-    uuid = volume.get("uuid") if want["type"] == "vmfs" else None
+    uuid = volume["uuid"] if volume and want["type"] == "vmfs" else None
     identity = {"naa": want["naa"], "uuid": uuid, "datastore": want["name"]}
     detail = {
         "provider": want["type"],
         "generation": want.get("generation"),
         "filesystem": f"VMFS {want['version']}" if want["type"] == "vmfs" else "NFS" if want["type"] == "nfs" else None,
         "compatibility": want.get("compatibility"),
-        "remote": volume.get("remote"),
+        "remote": volume["remote"] if volume else None,
     }
     return {
         "name": f"datastore-{want['name']}",
@@ -714,14 +711,14 @@ def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | 
         "path": None,
         "parent": parent,
         "purpose": "data",
-        "size_bytes": volume.get("size_bytes"),
+        "size_bytes": volume["size_bytes"] if volume else None,
         "identity": {key: value for key, value in identity.items() if value},
         "detail": {key: value for key, value in detail.items() if value},
     }
 
 
 def remembered(
-    recorded: dict[str, Any], wanted: list[Any], state: dict[str, Any], made: tuple[str, ...] = ()
+    recorded: dict[str, Any], wanted: list[Any], state: StoresState, made: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were.
 

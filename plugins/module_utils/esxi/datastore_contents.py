@@ -15,6 +15,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from .session import STAMP_KEY, Session
+from .states import HostSystem
 
 STAMP_FILE = ".storlab.json"
 HA_FOLDER = ".vSphere-HA"
@@ -23,13 +24,13 @@ SYSTEM_FILE = re.compile(r"\.[^/]+\.sf")
 SHOWN_ENTRIES, KEPT_ENTRIES = 10, 100
 
 
-def stores_of(session: Session, host: Any, *names: Any) -> list[Any]:
+def stores_of(session: Session, host: HostSystem, *names: Any) -> list[Any]:
     """[(datastore, {property: value})] of the host, in one request: one that goes away meanwhile is left out."""
     own = set(host.datastore)
     return [(store, values) for store, values in session.all(session.vim.Datastore, *names) if store in own]
 
 
-def datastore(session: Session, host: Any, name: str) -> Any:
+def datastore(session: Session, host: HostSystem, name: str) -> Any:
     with session.doing(f"find the datastore {name}"):
         return next((store for store, values in stores_of(session, host, "name") if values["name"] == name), None)
 
@@ -37,7 +38,7 @@ def datastore(session: Session, host: Any, name: str) -> Any:
 class Contents:
     """Looks into the datastores of a host, when a plan wants to know."""
 
-    def __init__(self, session: Session, host: Any) -> None:
+    def __init__(self, session: Session, host: HostSystem) -> None:
         self.session, self.host = session, host
 
     def stamp(self, name: str) -> str | None:

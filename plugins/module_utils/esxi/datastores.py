@@ -12,6 +12,7 @@ from ..core.memory import Memory
 from ..core.steps import shown
 from .datastore import Datastores, behind, check, fits, layer_of, plan, read, remembered, visible
 from .intentions import AREA, Intentions
+from .states import HostSystem, StoresState
 
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
@@ -70,7 +71,7 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
         # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
         stores.rescan()
 
-    def awaited(seen: dict[str, Any], want: dict[str, Any]) -> bool:
+    def awaited(seen: StoresState, want: dict[str, Any]) -> bool:
         return behind(seen, want) or intentions.awaited(seen, want, params["long_timeout_s"])
 
     state = session.until(
@@ -110,16 +111,16 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
     return result
 
 
-def kept_for_others(state: dict[str, Any], plans: list[Any]) -> list[str]:
+def kept_for_others(state: StoresState, plans: list[Any]) -> list[str]:
     """The datastores that are to go and stay: shares that were there before the testbed."""
     going = [want for want, steps in plans if want["state"] != "present" and want["type"] == "nfs" and not steps]
     there = {volume["name"]: volume for volume in state["volumes"]}
     return sorted(want["name"] for want in going if want["name"] in there and fits(there[want["name"]], want))
 
 
-def settle(session: Any, host: Any, wanted: list[Any], wait_s: float) -> dict[str, Any]:
+def settle(session: Any, host: HostSystem, wanted: list[Any], wait_s: float) -> StoresState:
     """The state once the host shows what was done, so that who reads it next sees it."""
-    state: dict[str, Any] = session.until(
+    state: StoresState = session.until(
         lambda: read(session, host), lambda seen: all(visible(seen, want) for want in wanted), wait_s
     )
     for want in wanted:
@@ -133,7 +134,7 @@ def settle(session: Any, host: Any, wanted: list[Any], wait_s: float) -> dict[st
     return state
 
 
-def remember(memory: Memory, wanted: list[Any], state: dict[str, Any], made: tuple[str, ...]) -> None:
+def remember(memory: Memory, wanted: list[Any], state: StoresState, made: tuple[str, ...]) -> None:
     kept = remembered(memory.data.get("datastores", {}), wanted, state, made)
     if kept != memory.data.get("datastores", {}):
         memory.data["datastores"] = kept

@@ -21,6 +21,7 @@ from typing import Any
 from ..core.failure import Failure
 from . import adapter, scsi
 from .session import Session
+from .states import HostSystem
 
 # A login that may read counters need not be allowed to read everything; what it may not read differs from nothing.
 UNREAD = ("no_permission", "refused")
@@ -28,8 +29,8 @@ UNREAD = ("no_permission", "refused")
 _VAAI = "vStorage"
 
 
-def read(session: Session, host: Any) -> dict[str, Any]:
-    iscsi = _read(lambda: adapter.read(session, host))
+def read(session: Session, host: HostSystem) -> dict[str, Any]:
+    iscsi = _read(lambda: dict(adapter.read(session, host)))
     settings = {
         "iscsi_adapter": iscsi.get("options"),
         "iscsi_module": iscsi.get("module_options"),
@@ -50,19 +51,19 @@ def _read(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
-def _host_options(session: Session, host: Any) -> dict[str, Any]:
+def _host_options(session: Session, host: HostSystem) -> dict[str, Any]:
     with session.doing("read its options"):
         # ESXi 6.0 to 9.0 have it; what a host does not have differs from nothing.
         return _known({key: adapter.host_option(session, host, key) for key in adapter.HOST_OPTIONS})
 
 
-def _power(session: Session, host: Any) -> dict[str, Any]:
+def _power(session: Session, host: HostSystem) -> dict[str, Any]:
     with session.doing("read its power policy"):
         info = session.properties(host, "config.powerSystemInfo").get("config.powerSystemInfo")
     return {"policy": info.currentPolicy.shortName} if info else {}
 
 
-def _network(session: Session, host: Any, iscsi: dict[str, Any]) -> dict[str, Any]:
+def _network(session: Session, host: HostSystem, iscsi: dict[str, Any]) -> dict[str, Any]:
     with session.doing("read the network"):
         info = host.configManager.networkSystem.networkInfo
         nics = {nic.key: nic for nic in info.pnic or []}
@@ -118,7 +119,7 @@ def _nic(nic: Any) -> dict[str, Any]:
     }
 
 
-def _luns(session: Session, host: Any) -> dict[str, Any]:
+def _luns(session: Session, host: HostSystem) -> dict[str, Any]:
     with session.doing("read the devices"):
         info = host.configManager.storageSystem.storageDeviceInfo
         units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}

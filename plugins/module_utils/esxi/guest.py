@@ -14,6 +14,7 @@ from . import machine_plan
 from .belongings import kept
 from .datastore import rescanned
 from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
+from .states import HostSystem, VirtualMachine
 from .transfer import Import, IsoStore, Ova
 
 DISK: dict[str, Any] = {
@@ -105,7 +106,7 @@ class Source:
             self.machine.create()
 
 
-def present(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     want = machine_plan.check(params)
     vm, here = find(session, host, want["name"])
     state: Any = read(session, host, vm) if vm is not None else None
@@ -147,7 +148,7 @@ def present(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -
     return result
 
 
-def away(session: Any, host: Any, vm: Any) -> list[Any]:
+def away(session: Any, host: HostSystem, vm: VirtualMachine) -> list[Any]:
     """The step that brings a machine of this testbed back from the host to which its cluster has moved it."""
     with session.doing("look where the virtual machine is"):
         return [{"op": "move", "target": vm.name, "was": vm.runtime.host.name, "will": host.name}]
@@ -175,7 +176,8 @@ def carry_out(
             machine.apply(steps, state, facts)
             return steps
         if creation[:-1]:
-            machine.apply(creation[:-1], {**state, "building": False}, facts)
+            before: Any = {**state, "building": False}
+            machine.apply(creation[:-1], before, facts)
             machine.vm = None
         source.make()
         state = read(session, machine.host, machine.vm)
@@ -193,7 +195,7 @@ def carry_out(
         raise
 
 
-def absent(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def absent(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     image: Any = IsoStore.of(session, host, params) if params["state"] == "absent" else None
     want = {"name": params["name"], "testbed_id": params["testbed_id"], "iso": image.iso if image else None}
     vm, _here = find(session, host, params["name"])
@@ -217,7 +219,7 @@ def absent(session: Any, host: Any, params: dict[str, Any], check_mode: bool) ->
     return {**shown([*steps, *removal]), **({"kept_for_others": left} if params["state"] == "absent" else {})}
 
 
-def zeroed(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def zeroed(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     want = {key: params[key] for key in ("name", "testbed_id", "restart")}
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None

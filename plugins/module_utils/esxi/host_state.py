@@ -15,11 +15,14 @@ from ..core.memory import Memory
 from ..core.names import plain_naa
 from . import adapter_plan, datastore, network, settings
 from .intentions import Intentions
+from .states import AdapterState, AdapterTarget, NetworkState, StoreDisk, StoresState, Volume
 
 AREAS = ("iscsi", "network", "datastore")
 
 
-def lines(state: dict[str, Any], stores: dict[str, Any], machines: list[str], net: dict[str, Any], host: Any) -> Any:
+def lines(
+    state: AdapterState, stores: StoresState, machines: list[str], net: NetworkState, host: dict[str, Any]
+) -> dict[str, list[str]]:
     """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
     sections = {
         "iscsi adapter": [f"software iSCSI {'enabled' if state['enabled'] else 'disabled'}"]
@@ -37,21 +40,21 @@ def lines(state: dict[str, Any], stores: dict[str, Any], machines: list[str], ne
     return {section: sorted(texts) for section, texts in sections.items()}
 
 
-def _own_lines(state: dict[str, Any]) -> list[str]:
+def _own_lines(state: AdapterState) -> list[str]:
     """The adapter's own settings."""
     options = [f"option {key} {value}" for key, value in state["options"].items()]
     return [f"name {state['iqn']}", f"alias {state['alias'] or 'none'}", *options]
 
 
-def _target_line(target: dict[str, Any]) -> str:
+def _target_line(target: AdapterTarget) -> str:
     return adapter_plan.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
 
 
-def _device_line(naa: str, disk: dict[str, Any]) -> str:
+def _device_line(naa: str, disk: StoreDisk) -> str:
     return f"{naa} {disk['size_bytes']} bytes"
 
 
-def _volume_line(volume: dict[str, Any]) -> str:
+def _volume_line(volume: Volume) -> str:
     return f"{volume['name']} {datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
 
 
@@ -63,7 +66,7 @@ def records(state_dir: str, testbed_id: str, host: str) -> dict[str, Memory]:
 
 
 def left(
-    state: dict[str, Any], stores: dict[str, Any], net: dict[str, Any], known: dict[str, Memory], host: str
+    state: AdapterState, stores: StoresState, net: NetworkState, known: dict[str, Memory], host: str
 ) -> dict[str, list[dict[str, Any]]]:
     """What others use, or have brought, of what the testbed would otherwise have to give back or to explain."""
     result: dict[str, list[dict[str, Any]]] = {"datastores": _shares(stores, known["datastore"], host)}
@@ -87,7 +90,7 @@ def _item(line: str, before: str | None = None, why: str = "of others") -> dict[
     return {"line": line, "before": before, "why": why}
 
 
-def _settings(state: dict[str, Any], memory: dict[str, Any], whom: str) -> list[dict[str, Any]]:
+def _settings(state: AdapterState, memory: dict[str, Any], whom: str) -> list[dict[str, Any]]:
     kept = adapter_plan.kept(state, memory)
     items = [_item(*_setting(item), whom) for item in kept if item["setting"] not in ("CHAP", "adapter")]
     if any(item["setting"] == "adapter" for item in kept):
@@ -107,11 +110,11 @@ def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
     return f"{setting} {now}", f"{setting} {before}"
 
 
-def _beneath(net: dict[str, Any], record: dict[str, Any], whom: str) -> list[dict[str, Any]]:
+def _beneath(net: NetworkState, record: dict[str, Any], whom: str) -> list[dict[str, Any]]:
     """The lines of the testbed's interfaces that stay bound, and of what they stand on."""
     kept = network.kept(net, record)
     there = network.by_group(net)
-    only = {
+    only: NetworkState = {
         "switches": {name: net["switches"][name] for name in kept["switches"]},
         "port_groups": {name: net["port_groups"][name] for name in kept["port_groups"]},
         "interfaces": {there[name]["device"]: net["interfaces"][there[name]["device"]] for name in kept["interfaces"]},
@@ -119,7 +122,7 @@ def _beneath(net: dict[str, Any], record: dict[str, Any], whom: str) -> list[dic
     return [_item(line, None, whom) for line in network.lines(only)]
 
 
-def _shares(stores: dict[str, Any], memory: Memory, host: str) -> list[dict[str, Any]]:
+def _shares(stores: StoresState, memory: Memory, host: str) -> list[dict[str, Any]]:
     """The NFS datastores that the testbed has not mounted. They are no change of the testbed's, so they are there before and after."""
     mine, intended = memory.data.get("datastores", {}), Intentions(memory, host)
     shares = [volume for volume in stores["volumes"] if volume["type"] == "NFS" and volume["uuid"] not in mine]

@@ -31,6 +31,7 @@ from . import counters as esxi_counters
 from . import session as esxi
 from .machine import Machine, find, read, usable_address
 from .machine_plan import lost_parts, own
+from .states import HostSystem, MachineState, VirtualMachine
 
 RECORD_KEY = "storlab.testbed.installation"
 SCHEMA = "storlab.installation/1"
@@ -90,7 +91,7 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     return want
 
 
-def record_of(state: dict[str, Any]) -> dict[str, Any]:
+def record_of(state: MachineState) -> dict[str, Any]:
     """What the machine remembers; {} when it never was installed."""
     text = state["extra"].get(RECORD_KEY)
     if not text:
@@ -107,7 +108,7 @@ def record_of(state: dict[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
+def plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     """Steps [{op, target, was, will}]; none when the installation is over and remembered as this run's."""
     name = want["name"]
     if state is None:
@@ -175,7 +176,7 @@ def fresh(want: dict[str, Any]) -> list[Any]:
     return [_remember(want), _power_on(want), _wait(want)]
 
 
-def _medium(state: dict[str, Any], want: dict[str, Any]) -> None:
+def _medium(state: MachineState, want: dict[str, Any]) -> None:
     name = want["name"]
     if not state["disks"]:
         raise Failure(
@@ -205,11 +206,11 @@ def _wait(want: dict[str, Any]) -> Step:
     return {"op": "wait", "target": want["name"], "was": None, "will": f"the installation ends: {want['until']}"}
 
 
-def iso_of(state: dict[str, Any]) -> str | None:
+def iso_of(state: MachineState) -> str | None:
     return next((drive["iso"] for drive in state["cdroms"] if (drive["iso"] or "").startswith("[")), None)
 
 
-def system_disk(state: dict[str, Any]) -> dict[str, Any]:
+def system_disk(state: MachineState) -> dict[str, Any]:
     """The first disk that came with the machine; one that somebody attached may come before it."""
     mine = [disk["key"] for disk in belongings.owned(state).values()]
     disk: dict[str, Any] = next((disk for disk in state["disks"] if disk["key"] in mine), state["disks"][0])
@@ -446,7 +447,7 @@ class Installation:
         return result
 
     def begin(
-        self, session: Any, machine: Any, steps: list[Step], state: dict[str, Any], record: dict[str, Any]
+        self, session: Any, machine: Any, steps: list[Step], state: MachineState, record: dict[str, Any]
     ) -> tuple[Any, ...]:
         """(record, when it was turned on by the host's clock)."""
         # From here on something may go on that a lost connection does not end.
@@ -496,14 +497,14 @@ class Installation:
                 self.sample(session, machine.host, seen["now_s"] - started_s, 0, 0)
             time.sleep(POLL_S)
 
-    def host_ahead(self, session: Any, host: Any) -> dict[str, Any]:
+    def host_ahead(self, session: Any, host: HostSystem) -> dict[str, Any]:
         """{ahead_s}: how far the host's clock is ahead of that of the events, which is its vCenter's; nothing for a host on its own."""
         if session.about["kind"] == "HostAgent":
             return {}
         own, theirs = esxi_counters.clock(session, host), esxi_counters.session_clock(session)
         return {"ahead_s": round(own["offset_s"] - theirs["offset_s"], 4)}
 
-    def timing(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    def timing(self, state: MachineState, record: dict[str, Any]) -> dict[str, Any]:
         disk = system_disk(state)
         timed: dict[str, Any] = {key: record[key] for key in ("ended_by", "uncertain_s") if key in record}
         timed.update(
@@ -524,14 +525,14 @@ class Installation:
 
     # -------------------------------------------------------- counters
 
-    def count(self, session: Any, host: Any, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    def count(self, session: Any, host: HostSystem, state: MachineState, record: dict[str, Any]) -> dict[str, Any]:
         """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
         clock = esxi_counters.clock(session, host)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
         return {"clock": clock, **({"samples": self.samples} if self.samples else {"counters_missed": self.missed})}
 
-    def sample(self, session: Any, host: Any, ago_s: float, until_ago_s: float, wait_s: int) -> None:
+    def sample(self, session: Any, host: HostSystem, ago_s: float, until_ago_s: float, wait_s: int) -> None:
         now_s, self.samples_at = time.time(), time.monotonic()
         try:
             self.samples = esxi_counters.merge(
@@ -548,7 +549,7 @@ class Installation:
         with session.doing("read its clock"):
             return float(session.instance.CurrentTime().timestamp())
 
-    def see(self, session: Any, vm: Any) -> dict[str, Any]:
+    def see(self, session: Any, vm: VirtualMachine) -> dict[str, Any]:
         """One look at the machine, with the host's time before and after it."""
         from_s = self.now(session)
         values = self.properties(
@@ -573,12 +574,12 @@ class Installation:
             "boot_s": boot.timestamp() if boot else None,
         }
 
-    def properties(self, session: Any, vm: Any, *names: str) -> dict[str, Any]:
+    def properties(self, session: Any, vm: VirtualMachine, *names: str) -> dict[str, Any]:
         with session.doing(f"look at the virtual machine {self.want['name']}"):
             values: dict[str, Any] = session.properties(vm, *names)
             return values
 
-    def events(self, session: Any, vm: Any) -> list[Any]:
+    def events(self, session: Any, vm: VirtualMachine) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
 
         A host that tells none is no reason to lose an installation that took an hour: its looks are exact to a second or two, and it is told.
@@ -617,7 +618,7 @@ class Installation:
             lambda: machine.vm.ReconfigVM_Task(spec),
         )
 
-    def booting(self, session: Any, vm: Any) -> None:
+    def booting(self, session: Any, vm: VirtualMachine) -> None:
         """Without its image the machine would wait for a disk to boot from until the time is over."""
         values = self.properties(session, vm, "config.hardware.device", "runtime.powerState")
         if str(values["runtime.powerState"]) != "poweredOn":

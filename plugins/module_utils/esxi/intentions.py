@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from ..core.memory import Memory
+from .states import StoresState, Volume
 
 AREA = "intended"
 
@@ -42,7 +43,7 @@ class Intentions:
                 del self.memory.data[AREA]
             self.memory.save()
 
-    def matching(self, volume: dict[str, Any]) -> dict[str, Any] | None:
+    def matching(self, volume: Volume) -> dict[str, Any] | None:
         """The intention that a volume may have come of."""
         intention: dict[str, Any] | None = self.kept.get(volume["name"])
         if not intention or intention["host"] != self.host:
@@ -51,14 +52,14 @@ class Intentions:
         meant = ([intention["naa"]] if intention["naa"] else [], intention["remote"])
         return intention if place == meant else None
 
-    def awaited(self, state: dict[str, Any], want: dict[str, Any], patience_s: float) -> bool:
+    def awaited(self, state: StoresState, want: dict[str, Any], patience_s: float) -> bool:
         """Whether the host may still be at work on a call that was cut, and has not shown what comes of it."""
         intention = self.kept.get(want["name"])
         if not intention or self.wall() - intention["time_s"] > patience_s:
             return False
         return not any(self.matching(volume) for volume in state["volumes"])
 
-    def settle(self, state: dict[str, Any], plans: list[Any], patience_s: float) -> None:
+    def settle(self, state: StoresState, plans: list[Any], patience_s: float) -> None:
         """After a run that succeeded: forget what is there with its stamp, and what was removed. What may yet appear stays known.
 
         plans: [(what was wanted, the steps that were taken)].

@@ -41,6 +41,7 @@ from .adapter_plan import (
     settled,
 )
 from .session import Session
+from .states import AdapterLun, AdapterState, HostSystem
 
 # After these nobody knows what the host has done, and nothing can be undone.
 LINE_LOST = ("connection_lost", "session_lost")
@@ -83,7 +84,7 @@ class Login:
     """One host's adapter on its way to what is wanted."""
 
     def __init__(
-        self, session: Session, host: Any, params: dict[str, Any], want: dict[str, Any], records: tuple[Any, ...]
+        self, session: Session, host: HostSystem, params: dict[str, Any], want: dict[str, Any], records: tuple[Any, ...]
     ) -> None:
         self.session, self.host, self.want = session, host, want
         self.record, self.start = records
@@ -101,7 +102,7 @@ class Login:
         if any(step["op"] == "remove_target" for step in steps):
             refuse_used(self.state, steps, mapped(self.session))
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> AdapterState:
         return {**read(self.session, self.host, self.keys), "host_limits": self.limits}
 
     def noted(self, steps: Iterable[Step]) -> dict[str, Any]:
@@ -227,7 +228,7 @@ class Login:
 ADAPTERS_OWN = ("iqn", "alias", "options")
 
 
-def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
+def as_it_was(state: AdapterState) -> dict[str, Any]:
     """What a teardown restores. Without an adapter its name and options are not known yet (None and {})."""
     own = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
     return {**own, "targets": [entry_key(target) for target in state["targets"]]}
@@ -237,7 +238,7 @@ def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
     """Take the steps of an ``absent_plan``, and wait until the host shows that all of them are done."""
     removed = {iqn_key(step["entry"]["iqn"]) for step in steps if step["op"] == "remove_target"} - {""}
 
-    def left(state: dict[str, Any]) -> list[Any]:
+    def left(state: AdapterState) -> list[Any]:
         targets = {iqn_key(target["iqn"]) for target in state["targets"]}
         devices = [lun for lun in state["luns"] if iqn_key(lun["iqn"]) in removed - targets]
         return devices + [step for step in absent_plan(state, memory) if step["op"] not in (*LOOKING, "disable")]
@@ -261,7 +262,9 @@ def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
         wait(lambda state: not state["enabled"], login.wait_s)
 
 
-def present(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
+def present(
+    session: Session, host: HostSystem, params: dict[str, Any], host_name: str, check_mode: bool
+) -> dict[str, Any]:
     want = check(params)
     want["port_binding"] = network.devices_of(session, host, want["port_binding"])
     login = Login(session, host, params, want, memories(params, host_name))
@@ -292,7 +295,9 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
     }
 
 
-def absent(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
+def absent(
+    session: Session, host: HostSystem, params: dict[str, Any], host_name: str, check_mode: bool
+) -> dict[str, Any]:
     want: dict[str, Any] = {"host_options": {}, "targets": []}
     login = Login(session, host, params, want, memories(params, host_name))
     steps, left = absent_plan(login.state, login.record.data), kept(login.state, login.record.data)
@@ -323,18 +328,18 @@ def after(pending: list[Any]) -> dict[str, Any]:
     return {"reboot_required": bool(pending), "restart_pending": pending}
 
 
-def marked(layer: Layer, pending: list[Any], disks: dict[tuple[str, int], Any]) -> dict[str, Any]:
+def marked(layer: Layer, pending: list[Any], disks: dict[tuple[str, int], AdapterLun]) -> dict[str, Any]:
     """A layer that says which options do not hold yet, and which paths are down, so that results measured meanwhile can say so."""
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
-    disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"])) or {}
+    disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"]))
     marks = {
         "restart_pending": texts,
-        "paths_degraded": scsi.ways_text(disk["ways"]) if scsi.degraded(disk.get("state")) else None,
+        "paths_degraded": scsi.ways_text(disk["ways"]) if disk and scsi.degraded(disk["state"]) else None,
     }
     return {**layer, "detail": {**layer["detail"], **{key: value for key, value in marks.items() if value}}}
 
 
-def degraded(disks: dict[tuple[str, int], Any]) -> list[str]:
+def degraded(disks: dict[tuple[str, int], AdapterLun]) -> list[str]:
     """What to report of LUNs that work by fewer paths than they should have."""
     return [
         f"LUN {number} of {iqn} is degraded ({scsi.ways_text(disk['ways'])}): I/O is possible, and results measured over it are flagged."

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure
 from ..core.names import plain_naa
@@ -17,6 +17,7 @@ from .datastore import on_disks
 from .datastore_contents import datastore as find_datastore
 from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan, free_lun
 from .session import POLL_S, STAMP_KEY, Session
+from .states import HostSystem, MachineState, VirtualMachine
 
 SHUTDOWN_S = 60
 # Steps that are parts of one and the same reconfiguration.
@@ -61,7 +62,7 @@ MODES = {"physicalMode": "physical", "virtualMode": "virtual"}
 # ---------------------------------------------------------------- reading
 
 
-def find(session: Session, host: Any, name: str) -> Any:
+def find(session: Session, host: HostSystem, name: str) -> Any:
     """(the virtual machine of that name or None, whether it is on this host). One on this host goes before others."""
     with session.doing(f"look for the virtual machine {name}"):
         named = [
@@ -72,7 +73,7 @@ def find(session: Session, host: Any, name: str) -> Any:
     return max(named, key=lambda each: each[1], default=(None, False))
 
 
-def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
+def read(session: Session, host: HostSystem, vm: VirtualMachine) -> MachineState:
     """Its state, see module_utils/esxi/machine_plan.py."""
     with session.doing("read the virtual machine"):
         config, runtime = vm.config, vm.runtime
@@ -104,7 +105,7 @@ def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
             or config.files.vmPathName[1:].partition("] ")[0] in lost
         )
         power = {"poweredOn": "on", "poweredOff": "off"}.get(str(runtime.powerState), "suspended")
-        return {
+        state: MachineState = {
             "power": power,
             "owner": extra.get(STAMP_KEY),
             "building": BUILDING_KEY in extra,
@@ -118,8 +119,9 @@ def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
                 {"path": file.name, "type": file.type} for file in getattr(more.get("layoutEx"), "file", None) or []
             ],
             "folder": [],
-            **parts,
         }
+        state.update(cast(MachineState, parts))
+        return state
 
 
 def _snapshots(vim: Any, taken: Any) -> list[Any]:
@@ -136,7 +138,7 @@ def _snapshots(vim: Any, taken: Any) -> list[Any]:
     return snapshots
 
 
-def look_beside(session: Session, vm: Any, state: dict[str, Any]) -> dict[str, Any]:
+def look_beside(session: Session, vm: VirtualMachine, state: MachineState) -> MachineState:
     """The state with the names of all that lies in the machine's folder; as it is when that cannot be reached."""
     folder = belongings.folder_of(state["path"])
     if not state["accessible"] or not folder:
@@ -160,7 +162,7 @@ def _listing(session: Session, store: Any, folder: str) -> list[str] | None:
         raise
 
 
-def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str, Any]:
+def hardware(session: Session, host: HostSystem, config: Any, devices: Any) -> dict[str, Any]:
     """The part of a state that says what a machine consists of. config: its own, or a specification of one to come."""
     vim = session.vim
     kinds = [(kind, getattr(vim.vm.device, name)) for kind, name in CONTROLLER_TYPES.items()]
@@ -219,7 +221,7 @@ def usable_address(reported: str | None) -> str | None:
     return reported if reported and not reported.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
 
 
-def _luns(host: Any) -> list[Any]:
+def _luns(host: HostSystem) -> list[Any]:
     return [lun for lun in host.configManager.storageSystem.storageDeviceInfo.scsiLun or [] if lun.lunType == "disk"]
 
 
@@ -253,14 +255,14 @@ def _chain(backing: Any) -> list[str]:
     return [path for path in paths if path]
 
 
-def _network_of(host: Any, card: Any) -> str | None:
+def _network_of(host: HostSystem, card: Any) -> str | None:
     port = getattr(card.backing, "port", None)
     if port is None:
         return getattr(card.backing, "deviceName", None)
     return next((network.name for network in host.network if getattr(network, "key", None) == port.portgroupKey), None)
 
 
-def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
+def read_facts(session: Session, host: HostSystem, naas: list[Any]) -> dict[str, Any]:
     """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
     vim = session.vim
     with session.doing("read what the host offers"):
@@ -304,7 +306,7 @@ def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
         return facts
 
 
-def _mappable(host: Any) -> set[str]:
+def _mappable(host: HostSystem) -> set[str]:
     """The devices that the host offers for raw mappings."""
     target = host.parent.environmentBrowser.QueryConfigTarget(host)
     disks = [each.disk for each in (target.scsiDisk if target else None) or []]
@@ -314,13 +316,13 @@ def _mappable(host: Any) -> set[str]:
 # ---------------------------------------------------------------- doing
 
 
-def stamped(vm: Any, testbed_id: str) -> bool:
+def stamped(vm: VirtualMachine, testbed_id: str) -> bool:
     """Whether the testbed made this virtual machine. One that the host cannot read has no configuration."""
     options = vm.config.extraConfig if vm.config else []
     return any(option.key == STAMP_KEY and option.value == testbed_id for option in options)
 
 
-def ours(host: Any, testbed_id: str) -> dict[str, list[str]]:
+def ours(host: HostSystem, testbed_id: str) -> dict[str, list[str]]:
     """The lines of a host's state of what the testbed made, by the sections that tell whose things are (linux/watch/leftovers.py)."""
     machines = [vm.name for vm in host.vm if stamped(vm, testbed_id)] if testbed_id else []
     return {"virtual machines": sorted(machines)} if testbed_id else {}
@@ -329,8 +331,10 @@ def ours(host: Any, testbed_id: str) -> dict[str, list[str]]:
 class Machine:
     """Carries steps out on one machine. vm is None until it is made."""
 
-    def __init__(self, session: Session, host: Any, vm: Any, want: dict[str, Any]) -> None:
-        self.session, self.vim, self.host, self.vm, self.want = session, session.vim, host, vm, want
+    def __init__(self, session: Session, host: HostSystem, vm: VirtualMachine | None, want: dict[str, Any]) -> None:
+        self.session, self.vim, self.host, self.want = session, session.vim, host, want
+        # Only the steps that make it are carried out before there is one.
+        self.vm: Any = vm
         self.name = want["name"]
         # What takes a call of its own; the rest is configuration, or the making of the machine.
         self.calls = {
@@ -344,7 +348,7 @@ class Machine:
             "delete_file": self._delete_file,
         }
 
-    def apply(self, steps: list[Step], state: dict[str, Any], facts: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], state: MachineState, facts: dict[str, Any]) -> None:
         """The steps in their order, with all that is configuration in one request."""
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
@@ -423,7 +427,7 @@ class Machine:
             if "ManagedObjectNotFound" not in str(failure.details.get("fault")):
                 raise
 
-    def _tidy(self, state: dict[str, Any]) -> None:
+    def _tidy(self, state: MachineState) -> None:
         """Deletes the folders that disks of the machine had on other datastores, once they are empty: nothing says that a host does."""
         for folder in belongings.folders_elsewhere(state):
             store = find_datastore(self.session, self.host, folder[1:].partition("] ")[0])
@@ -543,7 +547,7 @@ class Machine:
             spec = self.vim.vm.ConfigSpec(extraConfig=self.options(noted))
             self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
-    def configure(self, steps: list[Step], state: dict[str, Any], facts: dict[str, Any]) -> None:
+    def configure(self, steps: list[Step], state: MachineState, facts: dict[str, Any]) -> None:
         spec, extra, added = self.vim.vm.ConfigSpec(deviceChange=[]), {}, []
         keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
         memory = self.want.get("memory_mib") or state["memory_mib"]

@@ -35,6 +35,7 @@ from ..core.steps import Step
 from . import belongings
 from .belongings import DISK_KEY
 from .datastore import UNSEEN, contents, exported
+from .states import MachineState, MappedLun
 
 # Set while a machine is being made: what carries it was interrupted, has never run, and is made anew.
 BUILDING_KEY = "storlab.building"
@@ -57,7 +58,7 @@ FAMILIES = {
 }
 PROVISIONING = ("eager", "lazy", "thin")
 # A machine is made with these, whatever is asked for.
-BLANK: dict[str, Any] = {
+BLANK: MachineState = {
     "power": "off",
     "owner": None,
     "building": True,
@@ -237,14 +238,14 @@ def _no_twins(want: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- where disks are attached
 
 
-def records(state: dict[str, Any]) -> dict[str, Any]:
+def records(state: MachineState) -> dict[str, Any]:
     """{disk's name: {controller, bus, unit, made, uuid}} of the disks that the testbed made, as the machine itself says."""
     return {
         key[len(DISK_KEY) :]: record for key, record in belongings.records(state).items() if key.startswith(DISK_KEY)
     }
 
 
-def disk_of(state: dict[str, Any], name: str) -> dict[str, Any] | None:
+def disk_of(state: MachineState, name: str) -> dict[str, Any] | None:
     """The disk that the testbed made under this name; None when it is not attached."""
     disk: dict[str, Any] | None = belongings.owned(state).get(DISK_KEY + name)
     return disk
@@ -253,7 +254,7 @@ def disk_of(state: dict[str, Any], name: str) -> dict[str, Any] | None:
 class Slots:
     """Which units of which controllers are free."""
 
-    def __init__(self, state: dict[str, Any], reserved: list[Any]) -> None:
+    def __init__(self, state: MachineState, reserved: list[Any]) -> None:
         self.slots: dict[Any, Any] = {
             (FAMILIES[each["kind"]], each["bus"]): (each["kind"], set())
             for each in state["controllers"]
@@ -299,7 +300,7 @@ class Slots:
         return f"taken are {', '.join(taken) or 'none'}"
 
 
-def place(want: dict[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def place(want: dict[str, Any], state: MachineState) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """({disk's name: place}, place of a CD-ROM drive that is missing or None)."""
     known = records(state)
     slots = Slots(state, [known[disk["name"]] for disk in want["disks"] if disk["name"] in known])
@@ -331,7 +332,7 @@ def place(want: dict[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], 
     return places, drive
 
 
-def _refuse_occupied(state: dict[str, Any], want: dict[str, Any], disk: dict[str, Any], spot: dict[str, Any]) -> None:
+def _refuse_occupied(state: MachineState, want: dict[str, Any], disk: dict[str, Any], spot: dict[str, Any]) -> None:
     for other in state["disks"]:
         if all(other[key] == spot[key] for key in belongings.PLACE):
             raise Failure(
@@ -370,12 +371,12 @@ def foreign(name: str, owner: str | None) -> Failure:
     )
 
 
-def own(state: dict[str, Any], want: dict[str, Any]) -> None:
+def own(state: MachineState, want: dict[str, Any]) -> None:
     if state["owner"] != want["testbed_id"]:
         raise foreign(want["name"], state["owner"])
 
 
-def changes(state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
+def changes(state: MachineState, want: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run meanwhile."""
     name, steps = want["name"], []
 
@@ -435,9 +436,7 @@ def changes(state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any]) 
     return steps
 
 
-def _disks(
-    state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any], places: dict[str, Any], step: Any
-) -> None:
+def _disks(state: MachineState, want: dict[str, Any], facts: dict[str, Any], places: dict[str, Any], step: Any) -> None:
     known = records(state)
     needed: dict[Any, Any] = {}
     for disk in want["disks"]:
@@ -499,9 +498,9 @@ def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], recor
         raise differs(want, disk, "provisioning", made, disk["provisioning"])
 
 
-def free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+def free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> MappedLun:
     naa = disk["rdm"]["naa"]
-    lun: dict[str, Any] | None = facts["luns"].get(naa)
+    lun: MappedLun | None = facts["luns"].get(naa)
     if lun is None:
         raise Failure(
             "lun_missing",
@@ -531,7 +530,7 @@ def free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) 
     return lun
 
 
-def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: dict[str, Any]) -> None:
+def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: MappedLun) -> None:
     naa, where = disk["rdm"]["naa"], f"disk {disk['name']} of {want['name']}"
     if not lun["available"]:
         raise Failure(
@@ -549,7 +548,7 @@ def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: dict[str,
         )
 
 
-def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: dict[str, Any]) -> None:
+def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: MappedLun) -> None:
     """A guest writes to a raw mapping, so the LUN is proven as one that is going to be formatted is."""
     rdm, reasons = disk["rdm"], contents(lun)
     remedy = (
@@ -590,7 +589,7 @@ def _datastore(want: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
 
 
 def plan(
-    state: dict[str, Any] | None, want: dict[str, Any], facts: dict[str, Any], template: dict[str, Any] | None = None
+    state: MachineState | None, want: dict[str, Any], facts: dict[str, Any], template: MachineState | None = None
 ) -> list[Step]:
     """Steps to state present. template: state of what the machine is made from, when it is not made empty."""
     _datastore(want, want["datastore"], facts)
@@ -607,13 +606,13 @@ def plan(
         if state["building"]:
             steps += absent_plan(state, want)
             state = None
+    now = start_of(want, template) if state is None else state
     if state is None:
-        state = start_of(want, template)
-        steps.append({"op": "create", "target": want["name"], "was": None, "will": _summary(state, want)})
-    return steps + with_power(state, want, changes(state, want, facts))
+        steps.append({"op": "create", "target": want["name"], "was": None, "will": _summary(now, want)})
+    return steps + with_power(now, want, changes(now, want, facts))
 
 
-def start_of(want: dict[str, Any], template: dict[str, Any] | None) -> dict[str, Any]:
+def start_of(want: dict[str, Any], template: MachineState | None) -> MachineState:
     """What a machine is when it has just been made."""
     if template is not None:
         return {
@@ -627,18 +626,20 @@ def start_of(want: dict[str, Any], template: dict[str, Any] | None) -> dict[str,
         }
     return {
         **BLANK,
-        **{key: want[key] for key in ("guest_id", "vcpus", "memory_mib")},
+        "guest_id": want["guest_id"],
+        "vcpus": want["vcpus"],
+        "memory_mib": want["memory_mib"],
         "locked": want["reserve"],
         "reservation_mib": want["memory_mib"] if want["reserve"] else 0,
     }
 
 
-def _summary(state: dict[str, Any], want: dict[str, Any]) -> str:
+def _summary(state: MachineState, want: dict[str, Any]) -> str:
     source = f"template {want['template']}" if want["template"] else f"{want['ova']}" if want["ova"] else "empty"
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
 
-def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Step]) -> list[Step]:
+def with_power(state: MachineState, want: dict[str, Any], steps: list[Step]) -> list[Step]:
     """The steps between what must be done to the power before and after them."""
     held, needs_off = state["power"] != "off", [step for step in steps if step.get("off")]
     if held and needs_off and not want["restart"] and want["power"] != "off":
@@ -662,7 +663,7 @@ def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Step]) -
     return before + steps + after
 
 
-def lost_parts(state: dict[str, Any]) -> list[Any]:
+def lost_parts(state: MachineState) -> list[Any]:
     """Steps that take disks and images out whose datastores are lost."""
     return [
         {"op": "detach", "target": disk["path"], "was": "lost with its datastore", "will": None, "key": disk["key"]}
@@ -675,7 +676,7 @@ def lost_parts(state: dict[str, Any]) -> list[Any]:
     ]
 
 
-def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
+def absent_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     """Destroys the machine, and keeps what others attached to it or put beside it; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
@@ -696,11 +697,11 @@ def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step
     return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None}]
 
 
-def _forget(state: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
+def _forget(state: MachineState, want: dict[str, Any]) -> dict[str, Any]:
     return {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}
 
 
-def _dismantle(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+def _dismantle(state: MachineState, want: dict[str, Any]) -> list[Any]:
     """Takes a machine away file by file, because its folder holds files of others, and nothing says that a host leaves them when it destroys the machine."""
     snapshots = [
         {"op": "remove_snapshots", "target": want["name"], "was": snapshot["name"], "will": None}
@@ -718,7 +719,7 @@ def _dismantle(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     return [*snapshots, *disks, _forget(state, want), *files]
 
 
-def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
+def released_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
     if state is None or state["owner"] != want["testbed_id"]:
         return []
@@ -728,7 +729,7 @@ def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[St
     return [*_kill(state, want), *parts] if parts else []
 
 
-def _kill(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+def _kill(state: MachineState, want: dict[str, Any]) -> list[Any]:
     return (
         [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}]
         if state["power"] != "off"
@@ -736,7 +737,7 @@ def _kill(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     )
 
 
-def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[Any]) -> list[Step]:
+def zero_plan(state: MachineState | None, want: dict[str, Any], names: list[Any]) -> list[Step]:
     """Fills the testbed's disks with zeroes; all of them, or those that are named."""
     if state is None:
         raise Failure(
@@ -776,7 +777,7 @@ def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[An
 # ---------------------------------------------------------------- telling
 
 
-def made_disks(state: dict[str, Any]) -> list[Any]:
+def made_disks(state: MachineState) -> list[Any]:
     """The disks that the testbed made: [{name, controller, bus, unit, size_bytes, path, uuid, naa, compatibility, made}]."""
     return [
         {
@@ -789,7 +790,7 @@ def made_disks(state: dict[str, Any]) -> list[Any]:
     ]
 
 
-def disk_facts(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+def disk_facts(state: MachineState, want: dict[str, Any]) -> list[Any]:
     """The wanted disks as they are, for the user. serial is what the guest sees, null where that is not known.
 
     With disk.EnableUUID a guest reads the disk's UUID as its serial number at SCSI controllers; a physical mapping shows the LUN's own.

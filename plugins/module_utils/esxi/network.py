@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -31,6 +32,7 @@ from ..core.memory import Memory
 from ..core.steps import Step, shown
 from . import settings, trust
 from .session import Session
+from .states import HostSystem, Interface, NetworkState, PortGroup
 
 LEAST_MTU, MOST_MTU, MOST_VLAN, LONGEST_SWITCH_NAME = 1280, 9000, 4095, 31
 AREAS = ("switches", "port_groups", "interfaces")
@@ -41,7 +43,7 @@ FIRST = "vmk0"
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host: Any) -> dict[str, Any]:
+def read(session: Session, host: HostSystem) -> NetworkState:
     with session.doing("read the network"):
         info = host.configManager.networkSystem.networkInfo
         interfaces = {nic.device: _interface(nic) for nic in info.vnic or []}
@@ -63,7 +65,7 @@ def read(session: Session, host: Any) -> dict[str, Any]:
         }
 
 
-def _interface(nic: Any) -> dict[str, Any]:
+def _interface(nic: Any) -> Interface:
     return {
         "port_group": nic.spec.portgroup or nic.portgroup or None,
         "address": nic.spec.ip.ipAddress,
@@ -72,7 +74,7 @@ def _interface(nic: Any) -> dict[str, Any]:
     }
 
 
-def _port_group(group: Any) -> dict[str, Any]:
+def _port_group(group: Any) -> PortGroup:
     """With the adapters that it uses in the end: its own order, or that of its switch."""
     order = group.computedPolicy.nicTeaming.nicOrder if group.computedPolicy.nicTeaming else None
     return {
@@ -94,12 +96,12 @@ def _selected(services: Any) -> list[str]:
     ]
 
 
-def _reached(session: Session, interfaces: dict[str, Any]) -> list[str]:
+def _reached(session: Session, interfaces: dict[str, Interface]) -> list[str]:
     """The interface with the address over which this session came."""
     return [device for device, nic in interfaces.items() if nic["address"] == session.params["hostname"]]
 
 
-def _bound(session: Session, host: Any) -> list[str]:
+def _bound(session: Session, host: HostSystem) -> list[str]:
     manager, bound = host.configManager.iscsiManager, set()
     for adapter in host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter or []:
         if manager is not None and isinstance(adapter, session.vim.host.InternetScsiHba):
@@ -180,9 +182,13 @@ def _address(variable: str, text: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- whose is what
 
 
-def owned(state: dict[str, Any], record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def owned(state: NetworkState, record: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What of the record is there, by area and name; interfaces by the name of their port group."""
-    there = {"switches": state["switches"], "port_groups": state["port_groups"], "interfaces": by_group(state)}
+    there: dict[str, dict[str, Any]] = {
+        "switches": {**state["switches"]},
+        "port_groups": {**state["port_groups"]},
+        "interfaces": by_group(state),
+    }
     return {
         area: {
             name: kept
@@ -193,7 +199,7 @@ def owned(state: dict[str, Any], record: dict[str, Any]) -> dict[str, dict[str, 
     }
 
 
-def by_group(state: dict[str, Any]) -> dict[str, Any]:
+def by_group(state: NetworkState) -> dict[str, Any]:
     """The interfaces by the name of their port group."""
     return {nic["port_group"]: {**nic, "device": device} for device, nic in state["interfaces"].items()}
 
@@ -202,7 +208,7 @@ def _as_recorded(there: dict[str, Any], kept: dict[str, Any]) -> bool:
     return all(there.get(key) == value for key, value in kept.items() if key != "made")
 
 
-def recorded(record: dict[str, Any], want: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def recorded(record: dict[str, Any], want: dict[str, Any], state: NetworkState) -> dict[str, Any]:
     """The record with what is about to be made: what is wanted and neither there nor recorded yet."""
     there, mine = by_group(state), owned(state, record)
     result = {area: {name: {**kept, "made": True} for name, kept in mine[area].items()} for area in AREAS}
@@ -217,7 +223,7 @@ def recorded(record: dict[str, Any], want: dict[str, Any], state: dict[str, Any]
     return result
 
 
-def confirmed(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def confirmed(record: dict[str, Any], state: NetworkState) -> dict[str, Any]:
     """The record once all is there."""
     mine = owned(state, record)
     return {area: {name: {**kept, "made": True} for name, kept in mine[area].items()} for area in AREAS if mine[area]}
@@ -231,7 +237,7 @@ def _nic_of(name: str, port: dict[str, Any]) -> dict[str, Any]:
     return {"port_group": name, **{key: port[key] for key in ("address", "netmask", "mtu")}}
 
 
-def _moves(name: str, port: dict[str, Any], state: dict[str, Any], mine: dict[str, Any]) -> bool:
+def _moves(name: str, port: dict[str, Any], state: NetworkState, mine: dict[str, Any]) -> bool:
     """Whether a port group of this testbed is wanted on another switch, and so is recreated with what is on it."""
     return name in mine["port_groups"] and state["port_groups"][name]["switch"] != port["switch"]
 
@@ -239,7 +245,7 @@ def _moves(name: str, port: dict[str, Any], state: dict[str, Any], mine: dict[st
 # ---------------------------------------------------------------- the plan
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) -> list[Step]:
+def plan(state: NetworkState, want: dict[str, Any], record: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted; raises what must not be done, before anything is."""
     mine = owned(state, record)
     for name, switch in want["switches"].items():
@@ -275,12 +281,12 @@ def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) ->
     return steps + before + ports + after
 
 
-def absent_plan(state: dict[str, Any], record: dict[str, Any]) -> list[Step]:
+def absent_plan(state: NetworkState, record: dict[str, Any]) -> list[Step]:
     left = kept(state, record)
     return removal(state, {area: set(names) - left[area] for area, names in owned(state, record).items()})
 
 
-def kept(state: dict[str, Any], record: dict[str, Any]) -> dict[str, set[str]]:
+def kept(state: NetworkState, record: dict[str, Any]) -> dict[str, set[str]]:
     """What of the testbed's own a teardown leaves, by area: interfaces through which others go on using iSCSI, and what they stand on.
 
     The adapter is given back before the network, so an interface that is bound then is kept for them.
@@ -295,7 +301,7 @@ def kept(state: dict[str, Any], record: dict[str, Any]) -> dict[str, set[str]]:
     }
 
 
-def kept_text(state: dict[str, Any], record: dict[str, Any]) -> list[str]:
+def kept_text(state: NetworkState, record: dict[str, Any]) -> list[str]:
     devices = [by_group(state)[name]["device"] for name in sorted(kept(state, record)["interfaces"])]
     if not devices:
         return []
@@ -305,7 +311,7 @@ def kept_text(state: dict[str, Any], record: dict[str, Any]) -> list[str]:
     ]
 
 
-def removal(state: dict[str, Any], gone: dict[str, set[str]]) -> list[Step]:
+def removal(state: NetworkState, gone: dict[str, set[str]]) -> list[Step]:
     """The steps that remove these, from the top down; raises where something of others, or the management network, stands on one of them."""
     there, steps = by_group(state), []
     for name in sorted(gone["interfaces"]):
@@ -333,7 +339,7 @@ def removal(state: dict[str, Any], gone: dict[str, set[str]]) -> list[Step]:
     return steps
 
 
-def _used(state: dict[str, Any], what: str, by: str) -> Failure:
+def _used(state: NetworkState, what: str, by: str) -> Failure:
     return Failure(
         "in_use",
         f"On {what} of {state['host']} is {by}, which this testbed has not made.",
@@ -350,7 +356,7 @@ def _management(what: str, action: str) -> Failure:
     )
 
 
-def _foreign(state: dict[str, Any], what: str, has: str) -> Failure:
+def _foreign(state: NetworkState, what: str, has: str) -> Failure:
     return Failure(
         "network_foreign",
         f"{what} of {state['host']} was there before and {has}; this testbed changes nothing that it has not made.",
@@ -358,7 +364,7 @@ def _foreign(state: dict[str, Any], what: str, has: str) -> Failure:
     )
 
 
-def _check_switch(name: str, switch: dict[str, Any], state: dict[str, Any], mine: dict[str, Any]) -> None:
+def _check_switch(name: str, switch: dict[str, Any], state: NetworkState, mine: dict[str, Any]) -> None:
     variable, now = f"esxi_network_switches {name}", state["switches"].get(name)
     for nic in switch["uplinks"]:
         if nic not in state["nics"]:
@@ -380,13 +386,13 @@ def _check_switch(name: str, switch: dict[str, Any], state: dict[str, Any], mine
         )
 
 
-def _management_switches(state: dict[str, Any]) -> set[str]:
+def _management_switches(state: NetworkState) -> set[str]:
     groups = {state["interfaces"][device]["port_group"] for device in state["management"]}
     return {state["port_groups"][group]["switch"] for group in groups if group in state["port_groups"]}
 
 
 def _check_port(
-    name: str, port: dict[str, Any], state: dict[str, Any], mine: dict[str, Any], want: dict[str, Any]
+    name: str, port: dict[str, Any], state: NetworkState, mine: dict[str, Any], want: dict[str, Any]
 ) -> None:
     variable, nic = f"esxi_network_ports {name}", by_group(state).get(name)
     switch = want["switches"].get(port["switch"]) or state["switches"].get(port["switch"])
@@ -452,19 +458,19 @@ def _step(
     }
 
 
-def _text(entry: dict[str, Any]) -> str:
+def _text(entry: Mapping[str, object]) -> str:
     plain = {key: ", ".join(value) if isinstance(value, list) else value for key, value in entry.items()}
     return ", ".join(
         f"{key.replace('_', ' ')} {value}" for key, value in plain.items() if value != "" and value is not None
     )
 
 
-def _switch_step(state: dict[str, Any], name: str, was: Any, will: Any) -> Step:
+def _switch_step(state: NetworkState, name: str, was: Any, will: Any) -> Step:
     wanted = {"nics": will["uplinks"], "mtu": will["mtu"]} if will else {}
     return _step("switch", name, was, will, {"switch": name, "esxi_hostname": state["host"], **wanted})
 
 
-def _group_step(state: dict[str, Any], name: str, was: Any, will: Any) -> Step:
+def _group_step(state: NetworkState, name: str, was: Any, will: Any) -> Step:
     arguments = {"portgroup": name, "switch": (will or was)["switch"], "hosts": [state["host"]]}
     if will:
         teaming = {"active_adapters": will["active"], "standby_adapters": will["standby"]}
@@ -472,8 +478,8 @@ def _group_step(state: dict[str, Any], name: str, was: Any, will: Any) -> Step:
     return _step("port_group", name, was, will, arguments)
 
 
-def _nic_step(state: dict[str, Any], name: str, nic: Any, will: Any, switch: str) -> Step:
-    arguments = {"portgroup_name": name, "vswitch_name": switch, "esxi_hostname": state["host"]}
+def _nic_step(state: NetworkState, name: str, nic: Any, will: Any, switch: str) -> Step:
+    arguments: dict[str, Any] = {"portgroup_name": name, "vswitch_name": switch, "esxi_hostname": state["host"]}
     if nic:
         # Without it the module would look for an interface by its address, and might find another.
         arguments["device"] = nic["device"]
@@ -526,16 +532,16 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
         name = host.name
     record = Memory(params["state_dir"], f"network-{params['testbed_id']}", name)
 
-    def look() -> dict[str, Any]:
+    def look() -> NetworkState:
         # A login that is to change none of the host's settings need not be allowed to read them.
         concerned = want["settings"] or record.data.get("settings")
         return {**read(session, host), "settings": settings.read(session, host) if concerned else {}}
 
-    def steps_of(now: dict[str, Any]) -> list[Step]:
+    def steps_of(now: NetworkState) -> list[Step]:
         steps = plan(now, want, record.data) if present else absent_plan(now, record.data)
         return steps + settings_of(now)
 
-    def settings_of(now: dict[str, Any]) -> list[Step]:
+    def settings_of(now: NetworkState) -> list[Step]:
         if not now["settings"]:
             return []
         others = settings.of_others(record, now["settings"])
@@ -564,7 +570,7 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     if not check_mode:
         settings.serve(session, host, settings_of(state))
 
-    def left_of(now: dict[str, Any]) -> list[Step]:
+    def left_of(now: NetworkState) -> list[Step]:
         # What was to be restarted has been, and does not show it.
         return [step for step in steps_of(now) if step["op"] != "restart"]
 
@@ -586,19 +592,19 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     return {"changed": False, "interfaces": _interfaces(state, want)}
 
 
-def _note_settings(record: Memory, params: dict[str, Any], state: dict[str, Any], kept: dict[str, Any]) -> None:
+def _note_settings(record: Memory, params: dict[str, Any], state: NetworkState, kept: dict[str, Any]) -> None:
     """Put the settings into the record, with whose they are on which host, for other testbeds to see."""
     record.data = {key: value for key, value in record.data.items() if key in AREAS}
     if kept:
         record.data |= {"settings": kept, "host": state["host"], "testbed_id": params["testbed_id"]}
 
 
-def _interfaces(state: dict[str, Any], want: dict[str, Any]) -> dict[str, str]:
+def _interfaces(state: NetworkState, want: dict[str, Any]) -> dict[str, str]:
     """{port group: interface} of what is wanted and there."""
     return {name: nic["device"] for name, nic in by_group(state).items() if name in want["ports"]}
 
 
-def lines(state: dict[str, Any]) -> list[str]:
+def lines(state: NetworkState) -> list[str]:
     """The network for people, and for telling whether a host is as it was before."""
     return [
         *(f"switch {name}: {_text(each)}" for name, each in state["switches"].items()),
@@ -607,7 +613,7 @@ def lines(state: dict[str, Any]) -> list[str]:
     ]
 
 
-def devices_of(session: Session, host: Any, names: list[str]) -> list[str]:
+def devices_of(session: Session, host: HostSystem, names: list[str]) -> list[str]:
     """The interfaces that are meant by their own name or by that of the port group that they are on."""
     groups = by_group(read(session, host)) if names else {}
     return [groups[name]["device"] if name in groups else name for name in names]

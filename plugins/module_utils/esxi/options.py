@@ -20,6 +20,7 @@ from typing import Any
 
 from ..core.failure import bad_value
 from ..core.steps import Step
+from .states import AdapterState, Limit
 
 # Hosts adjust their clocks and reckon from their uptime when they started; no host restarts within this time.
 SAME_START_S = 60
@@ -46,7 +47,7 @@ def meant(variable: str, key: str, value: Any, example: Any) -> Any:
     return text
 
 
-def facts(definition: Any) -> dict[str, Any]:
+def facts(definition: Any) -> Limit:
     """What a host's definition of an option says of it: {read_only, min, max, at_start: it holds from the next start of the host on}."""
     kind = definition.optionType
     return {
@@ -61,15 +62,15 @@ def needs_restart(key: str, text: str) -> bool:
     return key.startswith(AT_BOOT) or bool(REBOOT.search(text))
 
 
-def allowed(variable: str, key: str, value: Any, now: Any, known: dict[str, Any]) -> Any:
+def allowed(variable: str, key: str, value: Any, now: Any, known: Limit | None) -> Any:
     """The value, if the host takes it: one that it has already, or one that may be set and is within the bounds. Raises bad_value."""
     if value == now:
         return value
-    if known.get("read_only"):
+    if known and known.get("read_only"):
         raise bad_value(
             f"{variable} {key}", value, f"The host does not allow this option to be set; it is {now}. Leave it out."
         )
-    least, most = known.get("min"), known.get("max")
+    least, most = (known.get("min"), known.get("max")) if known else (None, None)
     number = isinstance(value, int) and not isinstance(value, bool)
     if number and least is not None and most is not None and not least <= value <= most:
         raise bad_value(f"{variable} {key}", value, f"The host takes {least} to {most}; it is {now} now.")
@@ -103,7 +104,7 @@ def noted(record: dict[str, Any], steps: list[Step], sessions: bool) -> dict[str
     return {**record, "running": running}
 
 
-def pending(record: dict[str, Any], state: dict[str, Any], steps: Iterable[Step] = ()) -> list[dict[str, Any]]:
+def pending(record: dict[str, Any], state: AdapterState, steps: Iterable[Step] = ()) -> list[dict[str, Any]]:
     """[{option, configured, running}] of what holds only from the next start on, once ``steps`` are done."""
     configured = {
         "host_option": dict(state["host_options"]),

@@ -23,6 +23,7 @@ from ..core.failure import Failure
 from ..core.pseudonyms import Pseudonyms
 from . import adapter, datastore, fingerprint, machine, network, settings
 from .session import Session
+from .states import StoresState
 
 # No reader changes anything; should one try, it is not let through.
 LOOKING = re.compile(
@@ -187,7 +188,7 @@ def looks(session: Session, host: Any) -> dict[str, Callable[[], Any]]:
     """By name what this collection reads of a host before it changes anything, and of its machines and counters."""
     machines = sorted(session.all(session.vim.VirtualMachine, "name"), key=lambda each: str(each[0]))[:MOST_MACHINES]
 
-    def stores() -> dict[str, Any]:
+    def stores() -> StoresState:
         disks = datastore.read(session, host)["disks"]
         return datastore.read(session, host, naas=list(disks))
 

@@ -30,6 +30,7 @@ from ..core.files import read_json
 from ..core.memory import Memory
 from ..core.steps import Step
 from .session import Session
+from .states import HostSystem
 
 # What nobody asks for stays as it is.
 AS_IS = "as_is"
@@ -46,7 +47,7 @@ _SERVER = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?|[0-9A-Fa-f:]+")
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host: Any) -> dict[str, Any]:
+def read(session: Session, host: HostSystem) -> dict[str, Any]:
     with session.doing("read the power policy and the time servers"):
         manager = host.configManager
         power, clock, services = manager.powerSystem, manager.dateTimeSystem, manager.serviceSystem
@@ -240,7 +241,7 @@ def confirmed(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any])
 # ---------------------------------------------------------------- on the host
 
 
-def serve(session: Session, host: Any, steps: list[Step]) -> None:
+def serve(session: Session, host: HostSystem, steps: list[Step]) -> None:
     """Carry out the steps of the time service."""
     for arguments in [step["arguments"] for step in steps if step["kind"] == "ntp_service"]:
         with session.doing(f"{arguments['act'] or 'set'} the time service {SERVICE}"):

@@ -1,0 +1,213 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The types of what is read of an ESXi host: the states that adapter.py, machine_plan.py, network.py and datastore.py describe, and pyVmomi's objects.
+
+pyVmomi comes without types. The protocols here name what is used of its objects; what these give is of any type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypedDict
+
+
+class HostSystem(Protocol):
+    """vim.HostSystem, as far as it is used."""
+
+    name: str
+    configManager: Any
+    datastore: Any
+    network: Any
+    parent: Any
+    runtime: Any
+    summary: Any
+    vm: Any
+
+
+class VirtualMachine(Protocol):
+    """vim.VirtualMachine, as far as it is used."""
+
+    name: str
+    config: Any
+    datastore: Any
+    guest: Any
+    runtime: Any
+    Destroy_Task: Any
+    PowerOffVM_Task: Any
+    PowerOnVM_Task: Any
+    ReconfigVM_Task: Any
+    RelocateVM_Task: Any
+    RemoveAllSnapshots_Task: Any
+    ShutdownGuest: Any
+    UnregisterVM: Any
+
+
+# ---------------------------------------------------------------- the software iSCSI adapter
+
+
+class Chap(TypedDict, total=False):
+    name: str | None
+    mutual_name: str | None
+
+
+class Limit(TypedDict):
+    """What a host says of one of its options."""
+
+    read_only: bool
+    min: int | None
+    max: int | None
+    at_start: bool
+
+
+class AdapterTarget(TypedDict):
+    method: str  # send or static
+    address: str
+    port: int
+    iqn: str | None  # of a static one
+    discovered: bool
+    parent: str | None  # the send target that reported it
+    chap: Chap | None
+
+
+class AdapterLun(TypedDict):
+    iqn: str
+    lun: int
+    name: str  # the canonical name
+    naa: str | None
+    designators: list[str]
+    adapter: str
+    ways: dict[str, int]
+    serial: str | None
+    size_bytes: int
+    device: str
+    state: str
+    uuid: str
+    datastores: list[str]  # the mounted ones on it
+
+
+class AdapterState(TypedDict):
+    boot_time: str
+    enabled: bool
+    device: str | None
+    iqn: str | None
+    alias: str | None
+    chap: Chap | None
+    options: dict[str, Any]
+    bound: list[str]
+    targets: list[AdapterTarget]
+    luns: list[AdapterLun]
+    host_options: dict[str, Any]
+    module_options: str
+    limits: dict[str, Limit]
+    host_limits: dict[str, Limit]
+
+
+# ---------------------------------------------------------------- the network
+
+
+class Switch(TypedDict):
+    uplinks: list[str]
+    mtu: int
+
+
+class PortGroup(TypedDict):
+    switch: str
+    vlan: int
+    active: list[str]
+    standby: list[str]
+
+
+class Interface(TypedDict):
+    port_group: Any  # None where it is on none
+    address: str
+    netmask: str
+    mtu: int
+
+
+class NetworkState(TypedDict, total=False):
+    host: str
+    management: list[str]
+    bound: list[str]
+    nics: list[str]
+    switches: dict[str, Switch]
+    port_groups: dict[str, PortGroup]
+    interfaces: dict[str, Interface]
+    settings: dict[str, Any]
+
+
+# ---------------------------------------------------------------- datastores
+
+
+class Volume(TypedDict):
+    name: str
+    type: str  # VMFS or NFS
+    uuid: str  # of NFS one of our own making
+    naa: list[str]
+    remote: str | None
+    mounted: bool
+    accessible: bool
+    reason: str | None  # why it is not accessible
+    version: int | None
+    size_bytes: int
+    vms: list[str]  # all registered machines
+    vms_here: list[str]  # those of this host
+    hosts: list[str]  # the other hosts that mount it
+
+
+class DiskContents(TypedDict, total=False):
+    """What is on a disk, where it matters."""
+
+    available: bool
+    partitions: list[str] | None  # '1 vmfs'; None is unreadable
+    unresolved: str | None  # the VMFS of which it has a copy
+
+
+class StoreDisk(DiskContents):
+    device: str
+    size_bytes: int
+    state: str
+
+
+class MappedLun(DiskContents):
+    """A LUN that a machine may be given raw."""
+
+    size_bytes: int
+    device: str
+    uuid: str
+    volume: str | None
+    users: list[str]
+    offered: bool
+
+
+class StoresState(TypedDict):
+    volumes: list[Volume]
+    disks: dict[str, StoreDisk]
+
+
+# ---------------------------------------------------------------- machines
+
+
+class MachineState(TypedDict, total=False):
+    power: str  # on, off or suspended
+    owner: str | None
+    building: bool
+    accessible: bool
+    lost: list[str]  # its datastores that are lost
+    guest_id: str
+    vcpus: int
+    memory_mib: int
+    locked: bool
+    reservation_mib: int
+    path: Any
+    uuid: str | None
+    controllers: list[dict[str, Any]]  # {key, kind, bus}
+    disks: list[
+        dict[str, Any]
+    ]  # {key, controller, bus, unit, size_bytes, provisioning, uuid, path, chain, naa, compatibility}
+    cdroms: list[dict[str, Any]]  # {key, controller, bus, unit, iso}
+    files: list[dict[str, Any]]  # {key, kind, path} of floppy drives, ports and whatever else has a file
+    nics: list[dict[str, Any]]  # {key, type, network}
+    extra: dict[str, str]
+    snapshots: list[dict[str, Any]]  # {name, disks: [{uuid, chain}]}
+    layout: list[dict[str, str]]  # {path, type} of its files
+    folder: list[str]  # what lies in its folder, where it is to be destroyed
