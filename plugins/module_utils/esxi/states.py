@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of what is read of an ESXi host: the states that adapter.py, machine_plan.py, network.py and datastore.py describe, and pyVmomi's objects.
+"""Types of the states of an ESXi host, which adapter.py, machine_plan.py, network.py and datastore.py read, and of pyVmomi's objects.
 
-pyVmomi comes without types. The protocols here name what is used of its objects; what these give is of any type.
+pyVmomi comes without types. The protocols here name the used properties of its objects, each of any type.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Chap(TypedDict, total=False):
 
 
 class Limit(TypedDict):
-    """What a host says of one of its options."""
+    """The bounds of an option, as its host states them."""
 
     read_only: bool
     min: int | None
@@ -155,7 +155,7 @@ class Volume(TypedDict):
 
 
 class DiskContents(TypedDict, total=False):
-    """What is on a disk, where it matters."""
+    """Contents of a disk, as far as they matter."""
 
     available: bool
     partitions: list[str] | None  # '1 vmfs'; None is unreadable
