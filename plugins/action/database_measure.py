@@ -67,7 +67,7 @@ class ActionModule(CollectionAction):
             raise Failure(
                 "points_failed",
                 database.line(result),
-                "What was measured before stays; measure this one again under the same run_id when the reason is gone.",
+                "Earlier points stay; measure this one again under the same run_id when the reason is gone.",
                 point_id=point["point_id"],
                 failures=[failure["code"] for failure in result["failures"]],
             )

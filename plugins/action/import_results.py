@@ -32,7 +32,7 @@ def collect(path: str, run_dir: str) -> tuple:
             kind = os.stat(full)
             # A pipe or a device would be read for ever.
             if not stat.S_ISREG(kind.st_mode):
-                raise Failure("no_result", "It is no regular file.", "Copy it into one.")
+                raise Failure("no_result", "It is not a regular file.", "Copy it into one.")
             if kind.st_size > importer.MOST_BYTES:
                 raise Failure(
                     "no_result",

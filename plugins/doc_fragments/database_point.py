@@ -40,7 +40,7 @@ options:
     type: int
     default: 300
   isolation:
-    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times; by pgbench since version 15.
+    description: Isolation of the transactions. A transaction that the database refuses for it is tried again, up to ten times; by pgbench since version 15.
     type: str
     choices: [read_committed, repeatable_read, serializable]
     default: read_committed

@@ -31,7 +31,7 @@ options:
     type: dict
     default: {}
   allow_no_chap:
-    description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
+    description: Accept initiators without CHAP. They are then distinguished by their name alone, which anybody can take.
     type: bool
     default: false
   allow_any_address:
@@ -65,7 +65,7 @@ options:
       luns:
         description:
           - What the target exports. A LUN's serial is derived from the testbed, the LUN's name and, on a RAM disk of the testbed, the disk's generation.
-          - So it is another one when such a disk was recreated, and only then.
+          - So it changes when such a disk was recreated, and only then.
         type: list
         elements: dict
         required: true
@@ -106,7 +106,7 @@ options:
             type: str
             choices: [scratch, data]
       initiators:
-        description: Who may log in. Nobody else can, nor sees the target in a discovery where the target can tell.
+        description: Who may log in. No other initiator can, nor sees the target in a discovery where the target can restrict that.
         type: list
         elements: dict
         required: true
@@ -137,6 +137,6 @@ options:
             description: The name the target gives in return (mutual CHAP).
             type: str
           mutual_chap_password:
-            description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
+            description: The secret the target gives in return; it must differ from O(targets[].initiators[].chap_password).
             type: str
 """

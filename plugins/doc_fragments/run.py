@@ -15,7 +15,7 @@ options:
       - Either this, or O(results_dir) and O(testbed_id).
     type: path
   results_dir:
-    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
+    description: Folder on the controller that holds one folder per testbed and in it one folder per run.
     type: path
   testbed_id:
     description: Name of the testbed in O(results_dir).

@@ -10,7 +10,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   testbed:
-    description: What is on the hosts, from the disks of the targets up to the disks of the guests. By default the variable C(testbed).
+    description: Everything on the hosts, from the disks of the targets up to the disks of the guests. By default the variable C(testbed).
     type: dict
     suboptions:
       disks:
@@ -34,7 +34,7 @@ options:
             choices: [ramdisk, device, raid, cache, vhdx]
             default: ramdisk
           raid:
-            description: What a disk of kind V(raid) is made of. What its members hold must be gone before, and is refused else.
+            description: The parts of a disk of kind V(raid). Contents of its members must be gone before, and are refused else.
             type: dict
             suboptions:
               level:
@@ -101,7 +101,7 @@ options:
                 choices: [wait, run]
                 default: wait
           cache:
-            description: What a disk of kind V(cache) is made of. What both devices hold must be gone before, and is refused else.
+            description: The parts of a disk of kind V(cache). Contents of both devices must be gone before, and are refused else.
             type: dict
             suboptions:
               origin:
@@ -236,7 +236,7 @@ options:
             description: Whether the target logs in to itself to measure the export without the network. By default with scratch disks of Linux targets.
             type: bool
       datastores:
-        description: What lies on the disks where a host has logged in.
+        description: File systems and volumes on the disks where a host has logged in.
         type: list
         elements: dict
         default: []
@@ -245,10 +245,10 @@ options:
             description: Name of the datastore. Its layer is C(datastore-<name>). By default the name of its disk, on ESXi hosts after the testbed's.
             type: str
           disk:
-            description: Name of the disk it lies on.
+            description: Name of the disk it is on.
             type: str
           type:
-            description: What it is. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts.
+            description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts.
             type: str
             choices: [ext4, xfs, ntfs, vmfs, rdm, nfs]
           hosts:
@@ -265,7 +265,7 @@ options:
             description: Size of the file on it that is measured and overwritten. Without it the datastore itself is not measured.
             type: str
           benchmark_files:
-            description: How many such files there are, on Linux hosts. Of several every worker has one to itself. By default one, which all share.
+            description: How many such files there are, on Linux hosts. With several, every worker has its own. By default one, which all share.
             type: int
           version:
             description: VMFS version.
@@ -277,7 +277,7 @@ options:
             choices: [physical, virtual]
           nfs:
             description: Name of a datastore of a Linux target, with benchmark files, that the hosts have over NFS. It is then mounted on the target, and
-              nobody logs in to its disk.
+              no host logs in to its disk.
             type: str
           nfs_version:
             description: Version of NFS. By default V(4.2).
@@ -300,7 +300,7 @@ options:
             type: str
             required: true
           datastore:
-            description: Name of the datastore that its measured disk lies on.
+            description: Name of the datastore that holds its measured disk.
             type: str
           raw:
             description:
@@ -337,7 +337,7 @@ options:
             type: list
             elements: str
           esxi:
-            description: What else a guest on an ESXi host is; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
+            description: Further properties of a guest on an ESXi host; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
             type: dict
       existing:
         description: Storage that was there before the testbed and stays after it, which Linux hosts only read.
@@ -393,7 +393,7 @@ options:
             description: The file to read, relative to the folder or the export. By default the biggest.
             type: str
       iqn_prefix:
-        description: What all IQNs begin with. By default C(iqn.2026-11.test.storlab:<testbed_id>).
+        description: The beginning of all IQNs. By default C(iqn.2026-11.test.storlab:<testbed_id>).
         type: str
       port:
         description: TCP port of the targets.
@@ -408,7 +408,7 @@ options:
         description: The initiators' secret, 12 to 16 characters. Without it one is made once, and kept in C(testbed_state_dir).
         type: str
       mutual_chap_password:
-        description: The targets' secret, another one of 12 to 16 characters. Made likewise.
+        description: The targets' secret, a different one of 12 to 16 characters. Made likewise.
         type: str
       nbd:
         description:

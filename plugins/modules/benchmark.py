@@ -9,7 +9,7 @@ module: benchmark
 short_description: Measures the layers of a testbed on this host
 version_added: 0.1.0
 description:
-  - Issues the same workloads on every layer of O(layers) that lies on the current host, with O(engine), and keeps every result on the controller.
+  - Issues the same workloads on every layer of O(layers) on the current host, with O(engine), and keeps every result on the controller.
   - Measuring overwrites the layers. Before every point the device guard proves that the path still is the testbed's own device; it refuses what is
     mounted, used, exported by others, partitioned, carries a signature, or has another size or serial. See C(docs/safety.md).
   - All points of a host are handed over at once and measured there one after another by a supervisor that survives a broken connection; the task
@@ -39,7 +39,7 @@ options:
     description:
       - Layers as M(storlab.testbed.layer) publishes them, a list or a mapping by name. By default those in C(ansible_facts.storlab_layers).
       - Measured are the layers whose C(host) is the current host, whose C(purpose) is V(scratch) and that have a C(path), or are of kind V(ceiling) (the
-        null engine of fio, which shows what the generator alone can do). The others only say what stands on what.
+        null engine of fio, which shows what the generator alone can do). The others only show which layer is on which.
     type: raw
   profile:
     description:
@@ -47,7 +47,7 @@ options:
       - O(workload) and O(sweep) then replace values in each of its workloads, O(exclude) takes some of them away.
     type: str
   profile_dirs:
-    description: Folders on the controller with profiles of your own. Of two of the same name the one in the last folder counts, before the collection's.
+    description: Folders on the controller with profiles of your own. If two have the same name, the last folder counts, before the collection's.
     type: list
     elements: path
     default: []
@@ -55,7 +55,7 @@ options:
     description:
       - Measure the layers of many hosts at once through their fio servers, instead of this host's own layers. This host only coordinates and adds up.
       - Each entry has C(host), C(address), C(port), C(version) and C(layer), as M(storlab.testbed.benchmark_server) returns them on those hosts in
-        C(ansible_facts.storlab_servers); O(layers) tells about their layers. See C(docs/many_hosts.md).
+        C(ansible_facts.storlab_servers); O(layers) describes their layers. See C(docs/many_hosts.md).
       - There is one result for all, with what each host did in C(clients). When one of them fails or is lost it is named and the point fails.
     type: list
     elements: dict
@@ -77,7 +77,7 @@ options:
     type: list
     elements: dict
   sweep:
-    description: Lists of values that replace those of O(workload), of each of O(workloads), or of each workload of O(profile), multiplied out.
+    description: Lists of values that replace the values of O(workload), of each of O(workloads), or of each workload of O(profile), multiplied out.
     type: dict
   exclude:
     description: Parts of workloads; a workload that has all values of one of them is not measured. One that describes no workload is an error.
@@ -110,7 +110,7 @@ options:
       - Letters, digits, dot, dash and underscore.
     type: str
   prepare:
-    description: What precedes the measurement.
+    description: Preparation before the measurement.
     type: dict
     default: {}
     suboptions:
@@ -144,7 +144,7 @@ options:
         description:
           - Whether the whole layer is written with zeroes between points, so that each finds the same contents.
           - Results say how much that was and how long it took.
-          - V(point) does it before every point. V(case) does it whenever a layer's workload is another one than before, V(round) before the first point of
+          - V(point) does it before every point. V(case) does it whenever a layer's workload differs from the one before, V(round) before the first point of
             a layer in each repetition.
           - A layer that is written with zeroes needs no O(prepare.fill). IOMeter cannot write zeroes.
         type: str
@@ -187,8 +187,8 @@ options:
   beat:
     description:
       - Whether the host plays the reference beat before every round (where the repetition changes; once where each point is repeated at once),
-        fio's null engine for half a second and a copy of memory, about a second in all. It tells whether the host itself became slower or faster.
-      - It is kept in C(beats.jsonl) of the run and is part of no point and no figure. What cannot be played is noted there, and fails nothing.
+        fio's null engine for half a second and a copy of memory, about a second in all. It shows whether the host itself became slower or faster.
+      - It is kept in C(beats.jsonl) of the run and is part of no point and no figure. A beat that cannot be played is noted there, and fails nothing.
         Windows hosts play none.
     type: bool
     default: true
@@ -196,7 +196,7 @@ options:
   search:
     description:
       - Decides from what has been measured what to measure next; one of the following. For each layer and workload by itself.
-      - With O(repetitions) of 3 or more a search tells noise from an answer. Interrupted, it goes on where it was.
+      - With O(repetitions) of 3 or more a search separates noise from an answer. Interrupted, it goes on where it was.
     type: dict
     suboptions:
       max_iops:
@@ -217,7 +217,7 @@ options:
             type: int
             default: 256
           precision_percent:
-            description: What brings no more than this is nothing.
+            description: A smaller gain counts as none.
             type: float
             default: 5
       max_iops_at:
@@ -284,7 +284,7 @@ options:
             default: [20, 40, 60, 80, 90, 95]
   engine:
     description:
-      - What issues the I/O. What an engine cannot express is refused before anything runs.
+      - The program that issues the I/O. Workloads that an engine cannot express are refused before anything runs.
       - C(docs/engines.md) lists the engines, and on which hosts each runs. The ceiling is fio's alone.
       - Points that follow each other on one layer share a run of IOMeter, as far as one of its configurations can hold them in the order of the plan.
     type: str
@@ -327,7 +327,7 @@ options:
     default: false
   progress:
     description:
-      - What is shown meanwhile. V(bar) shows a line with a bar and V(line) one without, both every 5 seconds.
+      - Display while it runs. V(bar) shows a line with a bar and V(line) one without, both every 5 seconds.
       - V(auto) shows V(bar) on a terminal; elsewhere a line when something changes, at most every 5 seconds, and at least every 30 seconds.
       - V(none) shows nothing.
     type: str
@@ -352,7 +352,7 @@ attributes:
 notes:
   - A task with C(async) is refused. It is not needed, because the run survives a broken connection and the end of the playbook anyway.
   - The task holds a fork while the host measures; with more hosts than C(forks) they are measured in turns, which is said.
-  - The fact C(storlab_benchmarks) holds at most 2 kB a point and works with fact caching.
+  - The fact C(storlab_benchmarks) holds at most 2 kB per point and works with fact caching.
 seealso:
   - module: storlab.testbed.layer
   - module: storlab.testbed.report
@@ -507,7 +507,7 @@ estimated_most_s:
   type: float
   sample: 1560.0
 search:
-  description: What was found, for each layer and workload; also in C(search.json) of the run.
+  description: The answer, for each layer and workload; also in C(search.json) of the run.
   returned: when the search has ended
   type: list
   elements: dict
@@ -523,7 +523,7 @@ search:
       returned: always
       sample: 4k-r70-rnd100-qd8-w1
     search:
-      description: What was asked for, complete, with the C(kind) of search.
+      description: The complete request, with the C(kind) of search.
       type: dict
       returned: always
       sample: {kind: knee, parameter: queue_depth}
@@ -537,7 +537,7 @@ search:
     found:
       description:
         - The step that answers, all its repetitions taken as one - C(load), C(iops), C(bandwidth_bytes_s), C(latency_mean_ns), C(latency_p99_ns) and the
-          other percentiles, C(repetitions), C(points). Of a C(rate_ladder), the peak.
+          other percentiles, C(repetitions), C(points). For a C(rate_ladder), the peak.
       type: dict
       returned: unless the lowest load breaks the limit
       contains:

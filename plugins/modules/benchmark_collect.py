@@ -9,9 +9,9 @@ module: benchmark_collect
 short_description: Ends the runs of a testbed on this host, and takes the finished points that no controller has
 version_added: 0.4.0
 description:
-  - A run that was interrupted goes on by itself, and what it finishes lies on its host. This ends the runs of the testbed there and brings what they have
+  - A run that was interrupted goes on by itself, and what it finishes stays on its host. This ends the runs of the testbed there and brings what they have
     finished to their folders in O(results_dir), as M(storlab.testbed.benchmark) would have done. Nothing is measured.
-  - A run whose folder is not there is left (RV(left)), because nobody here knows what was asked for.
+  - A run whose folder is not there is left (RV(left)), because its request is unknown here.
     M(storlab.testbed.benchmark_run) then refuses to remove it.
 options:
   testbed_id:

@@ -13,14 +13,14 @@ description:
     (processors, network, interrupts, the devices of its layers); afterwards they are cut to the time of each point, and become
     C(counters.hosts.<host>) of its result, with the processor's cost of an I/O on that host. See C(docs/many_hosts.md).
   - O(state=started) measures how far the host's clock is ahead of the controller's, keeps that in the run's folder, and leaves the observer running. Start it
-    on the measured host, too, whose clock must be known; there it pauses while it is measured. What the host is (kernel, processor, memory, devices of its
-    layers) is kept in C(hosts/<host>.json) of the run, unless a measurement of it has told that.
+    on the measured host, too, whose clock must be known; there it pauses while it is measured. Its description (kernel, processor, memory, devices of its
+    layers) is kept in C(hosts/<host>.json) of the run, unless a measurement of it has stored that.
   - O(state=collected) adds what this host counted to the results of other hosts in the run, those that do not have it yet. Run it before O(state=stopped).
   - Clocks may differ; the difference is measured and taken into account. Where it is more than half a second the result carries the flag V(clocks_differ).
     Where it cannot be measured to half a second nothing is added and the result carries the flag V(clock_unknown).
 options:
   state:
-    description: What to do.
+    description: The action to take.
     type: str
     choices: [started, collected, stopped]
     default: started
@@ -37,7 +37,7 @@ options:
   layers:
     description:
       - Layers of the testbed, by name, as M(storlab.testbed.layer) publishes them. Without it the published ones. Those that are devices of this host are
-        counted, so that a report can tell where the I/O of another host spent its time. Files, and devices without statistics, are left out.
+        counted, so that a report can show where the I/O of another host spent its time. Files, and devices without statistics, are left out.
     type: dict
   deadline_s:
     description: After how many seconds the observer ends by itself.

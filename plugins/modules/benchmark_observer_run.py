@@ -15,7 +15,7 @@ description:
   - O(action=collect) says what was counted in given intervals.
 options:
   action:
-    description: What to do.
+    description: The action to take.
     type: str
     choices: [start, collect, stop]
     required: true
@@ -40,7 +40,7 @@ options:
     type: float
     default: 0.0
   clock_uncertain_s:
-    description: How well that is known. Devices are counted by readings that certainly lie in the interval.
+    description: How well that is known. Devices are counted by readings that are certainly within the interval.
     type: float
     default: 0.0
 extends_documentation_fragment:
@@ -68,7 +68,7 @@ EXAMPLES = r"""
     testbed_id: embedded
     deadline_s: 3600
 
-- name: What happened in ten seconds
+- name: Activity within ten seconds
   storlab.testbed.benchmark_observer_run:
     action: collect
     testbed_id: embedded
@@ -89,7 +89,7 @@ environment:
   type: dict
   sample: {kernel: {release: 6.1.0-18-amd64}, memory_bytes: 536870912}
 observed:
-  description: What was counted in each interval, as C(counters) of a result, see C(docs/results.md).
+  description: Counts of each interval, as C(counters) of a result, see C(docs/results.md).
   returned: action=collect
   type: dict
   sample: {backing-bench.4k.r1: {cpu: {busy_percent: 31.2}}}

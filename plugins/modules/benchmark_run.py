@@ -17,7 +17,7 @@ description:
   - Only one run at a time measures on a host.
 options:
   action:
-    description: What to do.
+    description: The action to take.
     type: str
     choices: [start, status, stop, collect]
     required: true
@@ -137,7 +137,7 @@ state:
       type: int
       sample: 12
     phase:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: measure

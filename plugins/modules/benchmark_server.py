@@ -10,8 +10,8 @@ short_description: Runs fio's server on a host that takes part in a measurement 
 version_added: 0.2.0
 description:
   - With O(state=started) proves with the device guard that O(layer) is the testbed's own, holds it, and leaves fio's server running that listens
-    on O(address) only. Holding means that the device is open, and claimed where nothing in the kernel has claimed it, so that nobody can mount it.
-  - The server ends at its deadline even when nobody stops it. A job whose client is gone is ended at once.
+    on O(address) only. Holding means that the device is open, and claimed where nothing in the kernel has claimed it, so that it cannot be mounted.
+  - The server ends at its deadline even when it is not stopped. A job whose client is gone is ended at once.
   - With O(state=stopped) ends the server and everything it started; nothing of it is left.
   - fio's server does not authenticate clients, and does whatever it is sent, as the user it runs as. Let it listen in a network of the testbed alone
     and only while it is needed, keep others away with the host's firewall, or let it listen on V(127.0.0.1) and
@@ -37,7 +37,7 @@ options:
     description: The address to listen on, one that this host has in the testbed's network. Addresses that mean all of them are refused.
     type: str
   port:
-    description: The port to listen on. Another server of the testbed on this host, for another layer, needs another one. Without it O(state=stopped) means all.
+    description: The port to listen on. Another server of the testbed on this host, for another layer, needs its own. Without it O(state=stopped) means all.
     type: int
   allow_any_address:
     description: Whether the server may listen on all addresses of the host (V(0.0.0.0), V(::)).

@@ -11,13 +11,13 @@ version_added: 0.4.0
 description:
   - Makes all cache tiers of one testbed on a host, or removes them, in one call.
   - A tier is one device over its origin. With O(caches[].cached=true) its I/O goes through a cache on the fast device, with V(false) to the origin alone.
-    The cache is put in and taken out beneath the device, which may be mounted, exported and under I/O meanwhile.
+    The cache is put in and taken out under the device, which may be mounted, exported and under I/O all the time.
   - Before a cache is taken out, what only it has is written to the origin, and the kernel is asked whether anything is left. Nothing is taken out until
     there is nothing.
-  - Both devices pass the device guard before anything is changed. The fast one is overwritten. What the origin holds stays, and it may hold something only
+  - Both devices pass the device guard before anything is changed. The fast one is overwritten. Contents of the origin stay, and it may hold something only
     when it is the testbed's own, a layer that it published or the origin of a tier that it made.
-  - The fast device carries the testbed's stamp. What was made is also recorded in C(/run/storlab/<testbed_id>/cache_tier.json).
-  - Whoever caches, nothing but data is written to the origin. What LVM and bcache want before it, their label or superblock, lies on the fast device.
+  - The fast device carries the testbed's stamp. A record of it is also in C(/run/storlab/<testbed_id>/cache_tier.json).
+  - Whoever caches, nothing but data is written to the origin. What LVM and bcache want before it, their label or superblock, is on the fast device.
   - Needs C(dmsetup), and a kernel with dm-cache, or with bcache for O(caches[].provider=bcache). O(caches[].provider=lvm) needs LVM, too.
 options:
   testbed_id:
@@ -27,7 +27,7 @@ options:
   state:
     description:
       - V(present) makes O(caches) and removes this testbed's other ones.
-      - V(absent) removes them all, and their stamps; O(caches) then says where those of an earlier boot are. What a tier held is on its origin.
+      - V(absent) removes them all, and their stamps; O(caches) then says where tiers of an earlier boot are. The contents of a tier are on its origin.
     type: str
     choices: [present, absent]
     default: present
@@ -85,7 +85,7 @@ options:
       provider:
         description:
           - Who caches. V(dm_cache) is the kernel's dm-cache, V(lvm) has it made by LVM in a volume group of the tier's own, V(bcache) is the kernel's bcache.
-          - Another one is followed beneath the device, as another mode is.
+          - A change is applied under the device, as a change of mode is.
         type: str
         choices: [dm_cache, lvm, bcache]
         default: dm_cache
@@ -115,7 +115,7 @@ options:
         type: str
         choices: [scratch, data]
       emulated_delay:
-        description: What makes the origin slow on purpose, such as C({iops 300}); the layer carries it.
+        description: The limit that makes the origin slow on purpose, such as C({iops 300}); the layer carries it.
         type: dict
 extends_documentation_fragment:
   - storlab.testbed.attributes
@@ -165,7 +165,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
@@ -202,7 +202,7 @@ layers:
       type: str
       sample: backing-e4
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: backing
@@ -227,7 +227,7 @@ layers:
       type: int
       sample: 131072000
     identity:
-      description: What proves that the path is that tier.
+      description: Proof that the path is that tier.
       returned: always
       type: dict
       sample: {stamp: lab/e4, uuid: "STORLAB-CACHE:lab:e4:1f0c4e1a9b8e7d6c5a49382716057f3e", size_bytes: 131072000, major_minor: "254:0"}

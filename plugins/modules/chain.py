@@ -28,12 +28,12 @@ options:
   probes:
     description:
       - What the hosts have, by name. C(probe) of M(storlab.testbed.host_probe) of Linux hosts, C(about) of M(storlab.testbed.esxi_state) and
-        M(storlab.testbed.win_state) of the others. Of hosts that were not reached C(unreached), the reason as Ansible gives it, or null.
+        M(storlab.testbed.win_state) of the others. Hosts that were not reached have C(unreached), the reason as Ansible gives it, or null.
       - The description is held against it (RV(problems)), and what a lab lacks is in RV(findings). Secrets are masked, and none is made.
     type: dict
     default: {}
   require:
-    description: What must be described. For V(results), such as for reports, O(testbed) may be missing, and so may all hosts.
+    description: The parts that must be described. For V(results), such as for reports, O(testbed) may be missing, and so may all hosts.
     type: str
     choices: [testbed, results]
     default: testbed
@@ -58,7 +58,7 @@ extends_documentation_fragment:
   - storlab.testbed.testbed
 attributes:
   check_mode:
-    description: Makes no secrets in check mode; stars stand in for them.
+    description: Makes no secrets in check mode; stars replace them.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -98,7 +98,7 @@ results_dir:
   type: str
   sample: /srv/results
 absent_machines:
-  description: Machines of the embedded lab that do not run, and the hosts that stand on them.
+  description: Machines of the embedded lab that do not run, and the hosts that depend on them.
   returned: success
   type: list
   elements: str
@@ -128,7 +128,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -148,7 +148,7 @@ layers:
       type: str
       sample: target01
     what:
-      description: What it is, in words.
+      description: Its description in words.
       returned: always
       type: str
       sample: LUN bench of target01
@@ -167,7 +167,7 @@ overwritten:
   elements: str
   sample: ["OVERWRITTEN: /dev/sdb, serial S1234 on target01 (testbed.disks[1]): measured raw as target-slow and initiator-slow"]
 findings:
-  description: What the hosts have and lack, each with C(host), C(what), C(good), C(said) and, when it is not good, the C(command) that mends it.
+  description: The abilities and gaps of the hosts, each with C(host), C(what), C(good), C(said) and, when it is not good, the C(command) that mends it.
   returned: with O(probes)
   type: list
   elements: dict
@@ -178,7 +178,7 @@ findings:
       type: str
       sample: target01
     what:
-      description: What was looked at.
+      description: The subject of the check.
       returned: always
       type: str
       sample: memory
@@ -188,17 +188,17 @@ findings:
       type: bool
       sample: false
     said:
-      description: What was seen.
+      description: The observation.
       returned: always
       type: str
       sample: "1024 MiB of memory, 4096 are needed"
     command:
-      description: What mends it.
+      description: The command that mends it.
       returned: always
       type: str
       sample: apt-get install fio
 problems:
-  description: What the hosts show to be wrong in the description, one sentence each.
+  description: Errors of the description that the hosts reveal, one sentence each.
   returned: with O(probes)
   type: list
   elements: str

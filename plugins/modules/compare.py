@@ -10,15 +10,15 @@ short_description: Says whether a change is real, from the stored results of two
 version_added: 0.2.0
 description:
   - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
-    difference larger than the margin, different but may be drift, or cannot tell and how many repetitions more it would take.
+    difference larger than the margin, different but may be drift, or undecided and how many more repetitions it would take.
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
     difference that the comparison could have seen. With fewer than 4 repetitions per side, or with lists of runs fewer than 3 runs, there is no
     verdict. C(docs/comparison.md) explains the methods and how often they are wrong.
   - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times show; or a baseline of 8 runs or more,
     whose own variation shows what a run can be with nothing changed; or, of sides measured one block after the other, a difference that is larger than
     time explains. A smaller one is different, but may be drift.
-  - With O(fail_on) there are three outcomes, V(passed), V(failed) and V(inconclusive). What could not be judged is not passed.
-  - Refuses unlike things. What the two were measured on is compared first; a difference that is not named in O(under_test) stops the task with
+  - With O(fail_on) there are three outcomes, V(passed), V(failed) and V(inconclusive). A figure that could not be judged does not pass.
+  - Refuses unlike things. The hosts and devices of both are compared first; a difference that is not named in O(under_test) stops the task with
     code V(unlike_runs), and the message names every one.
   - Two layers, variants or workloads of one run are compared by naming them in O(baseline) and O(candidate).
   - Writes a folder with C(index.html), C(report.md), C(comparison.json), C(comparison.csv), C(junit.xml) and C(github.txt) (annotations for GitHub
@@ -26,7 +26,7 @@ description:
   - Runs on the controller. No host of the testbed is needed.
 options:
   baseline:
-    description: What the candidate is compared with.
+    description: The run that the candidate is compared with.
     type: dict
     required: true
     suboptions: &selector
@@ -36,7 +36,7 @@ options:
           - Either this, or C(results_dir) and C(testbed_id).
         type: path
       results_dir:
-        description: Folder on the controller that holds one folder a testbed and in it one folder a run.
+        description: Folder on the controller that holds one folder per testbed and in it one folder per run.
         type: path
       testbed_id:
         description: Name of the testbed in C(results_dir).
@@ -48,8 +48,8 @@ options:
       run_ids:
         description:
           - Names of several runs in C(results_dir), in the place of C(run_id). Each counts as one measurement, so that what differs from run to run
-            is part of the noise. A name with C(*) stands for all runs whose names fit, but for those of the candidate.
-          - At least 3 per side, measured in turns with those of the other side, a b a b a b; or of the baseline 8 or more before the candidate.
+            is part of the noise. A name with C(*) stands for all runs whose names fit, except the candidate's.
+          - At least 3 per side, measured in turns with the other side, a b a b a b; or of the baseline 8 or more before the candidate.
         type: list
         elements: str
       last:
@@ -75,14 +75,14 @@ options:
   candidates:
     description:
       - Several that are judged, each against the same baseline, in one table and one chart per figure.
-      - All figures of all of them are corrected together, so that one false alarm anywhere is no likelier than with one candidate. No candidate is
+      - All figures of all of them are corrected together, so that one false alarm anywhere is not likelier than with one candidate. No candidate is
         set against another.
     version_added: 0.4.0
     type: list
     elements: dict
     suboptions:
       name:
-        description: What the table calls it, 40 characters at most.
+        description: Its name in the table, 40 characters at most.
         type: str
         required: true
       <<: *selector
@@ -150,7 +150,7 @@ EXAMPLES = r"""
     under_test: ["hosts.*.devices.*.queue.scheduler"]
   register: comparison
 
-- name: Stop the pipeline when the tail gets worse, or when nobody can tell
+- name: Stop the pipeline when the tail gets worse, or when it is undecided
   storlab.testbed.compare:
     baseline: {run_dir: /tmp/storlab-example/results/embedded/before}
     candidate: {run_dir: /tmp/storlab-example/results/embedded/after}
@@ -236,7 +236,7 @@ sides:
   description:
     - Of each of O(candidates), in that order, C(name) and what is returned of a single candidate, C(verdict), C(headline), C(counts), C(design), C(method),
       C(machines), C(rows), C(unmatched), C(damaged), C(under_test_same), C(failed_points) and C(differences), all corrected for the others.
-    - A row has C(row) besides, what of its point is the same on all sides. Networks are in C(comparison.json).
+    - A row also has C(row), the part of its point that is the same on all sides. Networks are in C(comparison.json).
   returned: success, with O(candidates)
   type: list
   elements: dict
@@ -254,7 +254,7 @@ sides:
   sample: [{name: zram, verdict: better}, {name: file, verdict: worse}]
 design:
   description:
-    - How the sides lie in time, by their start times. V(interleaved) when their repetitions took turns, V(alternating) when whole runs
+    - How the sides are ordered in time, by their start times. V(interleaved) when their repetitions took turns, V(alternating) when whole runs
       did, V(blocks) when one was measured after the other, V(unknown) when no start times are recorded.
   returned: success, with O(candidate)
   type: str
@@ -265,7 +265,7 @@ method:
   type: str
   sample: pairs
 rows:
-  description: One row per point and metric. What could not be said is absent.
+  description: One row per point and metric. Unknown values are absent.
   returned: success, with O(candidate)
   type: list
   elements: dict
@@ -288,7 +288,7 @@ differences:
   elements: dict
   contains:
     fact:
-      description: What differs.
+      description: The difference.
       returned: always
       type: str
       sample: hosts.target01.kernel.release
@@ -303,7 +303,7 @@ differences:
       type: raw
       sample: 6.1.0-21-amd64
     status:
-      description: Why it is no reason to refuse.
+      description: Why it does not lead to a refusal.
       returned: always
       type: str
       sample: under_test
@@ -322,7 +322,7 @@ machines:
   elements: dict
   sample: [{host: hypervisor01, figure: null_iops, change_percent: -12.1, p: 0.0004}]
 networks:
-  description: What the network alone carried on each side, before its points were measured.
+  description: Throughput of the network alone on each side, before its points were measured.
   returned: success, with O(candidate)
   type: list
   elements: dict
@@ -354,7 +354,7 @@ damaged:
   returned: success, with O(candidate)
   type: list
   elements: dict
-  sample: [{file: points/x/result.json, reason: it is no JSON}]
+  sample: [{file: points/x/result.json, reason: it is not JSON}]
 outcome:
   description: V(failed) where a rule of O(fail_on) is met, V(inconclusive) where one could not be judged, else V(passed).
   returned: with O(fail_on)
@@ -366,13 +366,13 @@ conclusion:
   type: str
   sample: "Passed: no figure meets regression > 5 %."
 unjudged:
-  description: What the rules of O(fail_on) could neither object to nor let pass, with the same keys as RV(hits).
+  description: Figures that the rules of O(fail_on) could neither fail nor pass, with the same keys as RV(hits).
   returned: success
   type: list
   elements: dict
   sample: [{rule: regression > 5 %, point: initiator-bench 4k-r70-rnd100-qd8-w1, metric: iops, text: "cannot tell: run 3 more"}]
 hits:
-  description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text), and with O(candidates) C(side).
+  description: Figures that met O(fail_on), each with C(rule), C(point), C(metric) and C(text), and with O(candidates) C(side).
   returned: success
   type: list
   elements: dict
@@ -393,7 +393,7 @@ hits:
       type: str
       sample: iops
     text:
-      description: What happened, in words.
+      description: The event, in words.
       returned: always
       type: str
       sample: "iops fell by 13.6 %"

@@ -11,10 +11,10 @@ version_added: 0.4.0
 description:
   - Makes one PostgreSQL or MariaDB of a testbed on the file system of a datastore, loads warehouses into it, checks what it has loaded, and leaves it running;
     or ends it and removes it with all that it holds.
-  - The rows and transactions follow the rules of the TPC-C specification. It is no TPC-C, and no figure of it is a TPC-C result; C(docs/database.md) says why.
-  - It belongs to nobody else. A user without rights runs it, it listens on no network, and its socket lies in a folder that only this user enters,
+  - The rows and transactions follow the rules of the TPC-C specification. It is not TPC-C, and no figure of it is a TPC-C result; C(docs/database.md) says why.
+  - It is private. A user without rights runs it, it listens on no network, and its socket is in a folder that only this user enters,
     C(/run/storlab-database/<testbed_id>). Databases of the distribution are not looked at.
-  - It lies in C(storlab-database) on the mount point of the layer. A folder of that name without this testbed's stamp is refused. What was made is also
+  - It is in C(storlab-database) on the mount point of the layer. A folder of that name without this testbed's stamp is refused. A record of it is also
     recorded in C(/run/storlab/<testbed_id>/database.json).
   - PostgreSQL needs its own programs C(initdb), C(pg_ctl), C(postgres), C(psql) and C(pgbench), of version 11 or later. MariaDB needs C(mariadbd),
     C(mariadb-install-db) and C(mariadb), of version 10.6 or later, and C(sysbench).
@@ -29,12 +29,12 @@ options:
     choices: [present, absent]
     default: present
   database:
-    description: Which database it is. A testbed has one on a host; O(state=absent) removes it, whichever it is.
+    description: Which database it is. A testbed has at most one per host; O(state=absent) removes it, whichever it is.
     type: str
     choices: [postgresql, mariadb]
     default: postgresql
   layer:
-    description: Layer of a datastore that is mounted on this host. What is mounted there must be that file system.
+    description: Layer of a datastore that is mounted on this host. The file system mounted there must be that one.
     type: str
     default: ""
   warehouses:
@@ -43,7 +43,7 @@ options:
     default: 1
   shared_buffers_mib:
     description:
-      - Memory in which the database keeps pages, MariaDB's C(innodb_buffer_pool_size). What fits in there is not read from the layer, nor what fits in the
+      - Memory in which the database keeps pages, MariaDB's C(innodb_buffer_pool_size). Pages that fit in it are not read from the layer, nor pages in the
         host's page cache, which InnoDB goes around by C(O_DIRECT) where the file system allows it.
     type: int
     default: 128
@@ -56,7 +56,7 @@ options:
     type: dict
     default: {}
   bin_dir:
-    description: Folder with the database's programs. By default those of the host, of PostgreSQL the newest.
+    description: Folder with the database's programs. By default the host's own, the newest version of PostgreSQL.
     type: path
   hammerdb_dir:
     description:
@@ -104,7 +104,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
@@ -115,7 +115,7 @@ steps:
       type: str
       sample: load
     target:
-      description: What it is done to.
+      description: The object of the step.
       returned: always
       type: str
       sample: warehouses
@@ -130,7 +130,7 @@ steps:
       type: str
       sample: 10 warehouses
 database:
-  description: What there is, its C(version), C(warehouses) and C(folder).
+  description: The database, its C(version), C(warehouses) and C(folder).
   returned: when O(state=present)
   type: dict
   sample: {version: "15.8", warehouses: 10, folder: /srv/storlab/ds1/storlab-database}

@@ -10,9 +10,9 @@ short_description: Measures the TPROC-C style load on a testbed's database, as a
 version_added: 0.4.0
 description:
   - Runs the load once on the database that M(storlab.testbed.database_load) has made on this host, and stores a point with C(tpm), C(nopm), the latencies of
-    the transactions by kind, what the host and the layer's disk did meanwhile, and whether the data were right afterwards. C(docs/database.md) explains them.
+    the transactions by kind, what the host and the layer's disk did at the time, and whether the data were right afterwards. C(docs/database.md) explains them.
   - A point that is there already and was measured with the same values is not measured again.
-  - A point that fails is stored with its reason, and the task fails with code C(points_failed). What was measured before stays.
+  - A point that fails is stored with its reason, and the task fails with code C(points_failed). Earlier points stay.
 options:
   run_id:
     description: The run that the point belongs to.
@@ -31,7 +31,7 @@ options:
     type: int
     default: 1
   variant:
-    description: What is tried, such as V(baseline) or V(cached), where one run has several.
+    description: The variant, such as V(baseline) or V(cached), where one run has several.
     type: str
   published:
     description: Figures of such a load that others have published, which the run keeps for its report.
@@ -53,11 +53,11 @@ options:
         type: str
         required: true
       where:
-        description: What it was measured on.
+        description: The system it was measured on.
         type: str
         required: true
       note:
-        description: What is to be known of it.
+        description: Remarks on it.
         type: str
 extends_documentation_fragment:
   - storlab.testbed.attributes

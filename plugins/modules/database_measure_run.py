@@ -9,7 +9,7 @@ module: database_measure_run
 short_description: Runs the load on the database of this host once
 version_added: 0.4.0
 description:
-  - Runs pgbench or sysbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do meanwhile, and looks
+  - Runs pgbench or sysbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do then, and looks
     afterwards whether the data meet the conditions of the TPC-C specification (3.3.2).
   - Used by M(storlab.testbed.database_measure), which makes a result of what this returns.
 extends_documentation_fragment:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 raw:
-  description: What the driver said, the counts of its log, and what the conditions showed.
+  description: The driver's output, the counts of its log, and the outcome of the conditions.
   returned: success
   type: dict
   sample: {exit_code: 0}

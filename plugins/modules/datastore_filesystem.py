@@ -15,8 +15,8 @@ description:
   - When the device under a mounted datastore was replaced (its target was rebuilt), the dead file system is detached, the processes that hold its files
     are ended, and a new one is made.
   - With V(nfs) it mounts what another host of the testbed exports (role C(nfs_export)). The mount must show the fsid of that file system, and the
-    benchmark files that its host has made; what lies there is never written or removed by this module.
-  - Nothing is written to C(/etc/fstab), because a LUN on a RAM disk is another one after the next boot of its target.
+    benchmark files that its host has made; everything else there is never written or removed by this module.
+  - Nothing is written to C(/etc/fstab), because a LUN on a RAM disk is a new LUN after the next boot of its target.
 options:
   testbed_id:
     description: The testbed the datastores belong to.
@@ -97,7 +97,7 @@ options:
         default: 0
       benchmark_files:
         description:
-          - How many such files there are, each of that size. Of several (C(storlab-benchmark.0.dat) and so on) every worker of a workload has one to
+          - How many such files there are, each of that size. With several (C(storlab-benchmark.0.dat) and so on), every worker of a workload has one to
             itself, and a workload of more workers is refused.
         type: int
         default: 1
@@ -133,13 +133,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: make_filesystem
@@ -176,7 +176,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -201,7 +201,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}

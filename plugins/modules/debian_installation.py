@@ -14,7 +14,7 @@ description:
   - The packages come from the end of the same disk, where they are put before the first installation, not timed, because guests of a lab reach no network. They
     are read from the disk and not from memory each time.
   - The disk is proven by the device guard, and is without a file system before and after. All that it holds is lost.
-  - An installation that fails, such as on a disk that is full, is no time; the task fails with code C(installation_failed), and the disk is left as before.
+  - An installation that fails, such as on a disk that is full, has no time; the task fails with code C(installation_failed), and the disk is left as before.
   - What the run has already is not installed again.
 options:
   testbed_id:

@@ -10,7 +10,7 @@ short_description: Installs packages of Debian on a disk of this host once, and 
 version_added: 0.4.0
 description:
   - The part of M(storlab.testbed.debian_installation) that runs on the host. Use that one; this one is for trying and repairing.
-  - The device guard proves the disk before anything is written. What an installation that was killed has left there is unmounted and replaced; anything else
+  - The device guard proves the disk before anything is written. Leftovers of an installation that was killed are unmounted and replaced; anything else
     that the disk holds is refused.
   - Needs C(dpkg), C(mkfs.ext4) and C(mount).
 options:
@@ -34,7 +34,7 @@ options:
     type: dict
     default: {}
   index_sha256:
-    description: What the packages are known by, as M(storlab.testbed.debian_packages) says.
+    description: The key of the packages, as M(storlab.testbed.debian_packages) says.
     type: str
     required: true
   bytes:
@@ -86,7 +86,7 @@ there:
   type: bool
   sample: true
 installation:
-  description: When it was, how long it took as a whole and in its phases, and what this host counted meanwhile.
+  description: When it was, how long it took as a whole and in its phases, and what this host counted at the time.
   returned: action=install
   type: dict
   sample: {duration_s: 41.2, packages: 26}

@@ -11,7 +11,7 @@ version_added: 0.4.0
 description:
   - Asks the C(apt) of this host, a Debian that reaches its package sources, for packages and all that they need, and keeps them as one file for
     M(storlab.testbed.debian_installation). Nothing of the host's own packages is looked at or changed, and no rights are needed.
-  - The file is named by the SHA-256 of its index, which has the SHA-256 of each package, so that it stands for these very versions. What was asked for once
+  - The file is named by the SHA-256 of its index, which has the SHA-256 of each package, so it identifies these versions. A set that was requested once
     is not asked for again.
 options:
   cache_dir:

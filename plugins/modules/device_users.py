@@ -9,8 +9,8 @@ module: device_users
 short_description: Says who uses the device of a layer
 version_added: 0.4.0
 description:
-  - Lists mounts, swap, what stands on the device, exports and processes that have it open. Does not open the device, which may be dead.
-  - Roles ask it before something beneath the device is taken away on another host.
+  - Lists mounts, swap, what uses the device, exports and processes that have it open. Does not open the device, which may be dead.
+  - Roles ask it before something under the device is taken away on another host.
 options:
   layer:
     description: A published layer of this host. The device must have the serial, NAA identifier or name that the layer was published with.

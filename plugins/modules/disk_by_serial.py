@@ -65,7 +65,7 @@ unique_id:
   type: str
   sample: 6000C29F0A1B2C3D4E5F60718293A4B5
 steps:
-  description: What was done, or in check mode would be done.
+  description: Actions taken, or planned in check mode.
   returned: on Windows
   type: list
   elements: dict
@@ -73,7 +73,7 @@ steps:
     - {op: online, target: disk 2, was: offline, will: online}
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

@@ -18,7 +18,7 @@ options:
     type: path
     required: true
   stamp:
-    description: What the names of this testbed's images begin with, C(storlab-<testbed>-).
+    description: The prefix of the names of this testbed's images, C(storlab-<testbed>-).
     type: str
     required: true
   size_bytes:
@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be done in check mode.
+  description: Actions taken, or planned in check mode.
   returned: always
   type: list
   elements: str

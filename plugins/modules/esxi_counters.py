@@ -17,7 +17,7 @@ description:
   - The host's settings that figures depend on (options of the iSCSI adapter, MTU, drivers, path policy, VAAI, power policy) are kept in
     C(hosts/<host>.json), so that runs under other ones are not compared as if they were alike.
   - A point while whose device had commands aborted, or its bus reset, becomes a failed one; the next benchmark of that run measures it again.
-  - ESXi keeps real-time samples for an hour. When a benchmark takes longer, run O(state=recorded) meanwhile, at least once an hour.
+  - ESXi keeps real-time samples for an hour. When a benchmark takes longer, run O(state=recorded) at least once an hour while it runs.
   - The clocks of the host and of what was measured may differ; both are compared with the controller's.
 options:
   state:
@@ -102,7 +102,7 @@ figures:
   type: dict
   contains:
     interval_s:
-      description: What a sample covers.
+      description: The time that a sample covers.
       returned: always
       type: int
       sample: 20
@@ -142,7 +142,7 @@ figures:
       type: dict
       sample: {}
 samples:
-  description: What they are made of.
+  description: The samples they are made of.
   returned: without O(run_dir)
   type: dict
   sample: {interval_s: 20, counters: {}}

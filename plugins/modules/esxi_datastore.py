@@ -11,12 +11,12 @@ version_added: 0.2.0
 description:
   - A VMFS datastore takes the whole of one LUN, which is found by its NAA identifier. It is never grown.
   - It is made on a blank LUN only. The host must name the device as available, its partition table must be empty, and no copy of a VMFS may be on it.
-    That the host offers a VMFS on all of a device is no proof, because it does so for devices that hold data.
-  - Several hosts share a VMFS datastore. Each rescans before anything is planned, and finds what another one has made.
+    An offer by the host of a VMFS on all of a device does not prove it, because it does so for devices that hold data.
+  - Several hosts share a VMFS datastore. Each rescans before anything is planned, and finds what another host has made.
   - Unmounting and destroying are different states. Destroying needs the testbed's stamp, a file in the datastore's root; no virtual machine on it; no host
-    besides O(hosts) that mounts it; and nothing else in its root, unless O(discard_contents) is true. A login to the host itself shows neither the machines
+    other than O(hosts) that mounts it; and nothing else in its root, unless O(discard_contents) is true. A login to the host itself shows neither the machines
     that are registered with other hosts nor which other hosts mount a datastore, but the files of those machines.
-  - A datastore that cannot be reached is not a lost one. Only when its device is lost for good, is another one now, or is provably blank, and when the
+  - A datastore that cannot be reached is not a lost one. Only when its device is lost for good, is a different device now, or is provably blank, and when the
     record in O(state_dir) says that this testbed made it and no virtual machine is registered on it, the host is made to forget it, so that
     V(present) can recreate it. Otherwise the task fails and says what to do.
 options:
@@ -39,19 +39,19 @@ options:
     version_added: 0.4.0
   allow_device:
     description:
-      - Devices that may be overwritten whatever is on them, by identifier or path, such as C(naa.600140512345678). What was overwritten is in the steps.
+      - Devices that may be overwritten whatever is on them, by identifier or path, such as C(naa.600140512345678). Overwritten contents are in the steps.
       - A device that carries a datastore of this host, or that is mapped to a virtual machine, is refused nevertheless.
     type: list
     elements: str
     default: []
     version_added: 0.4.0
   discard_contents:
-    description: Destroy a datastore with all that lies on it, too. Machines that are registered on it, and hosts that mount it, still keep it.
+    description: Also destroy a datastore that holds something. Machines that are registered on it, and hosts that mount it, still keep it.
     type: bool
     default: false
     version_added: 0.4.0
   hosts:
-    description: Names of the hosts that may mount the datastores besides this one, as the vCenter calls them.
+    description: Names of the hosts that may mount the datastores in addition to this one, as the vCenter calls them.
     type: list
     elements: str
     default: []
@@ -139,13 +139,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -182,7 +182,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -207,7 +207,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
@@ -217,7 +217,7 @@ layers:
       type: dict
       sample: {provider: lio}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -9,8 +9,8 @@ module: esxi_installation
 short_description: Times the installation of an operating system in a virtual machine of the testbed
 version_added: 0.3.0
 description:
-  - Turns a machine on that M(storlab.testbed.esxi_vm) has made with an empty disk and an ISO image, waits until the installation has ended, and tells how
-    long it took and how many commands per second its datastore served meanwhile. The image must install by itself (an answer file), and is the user's own.
+  - Turns a machine on that M(storlab.testbed.esxi_vm) has made with an empty disk and an ISO image, waits until the installation has ended, and reports how
+    long it took and how many commands per second its datastore served at the time. The image must install by itself (an answer file), and is the user's own.
   - Start and end are what the host's events say about the machine's power, in the host's time, so waiting adds nothing to them.
   - The machine remembers its installation in its settings (C(storlab.testbed.installation)). A run whose connection broke joins it when it is run again with
     the same O(run_id), and one that is over is not run again. A machine that was installed once is refused; recreate it.
@@ -31,7 +31,7 @@ options:
   until:
     description:
       - What ends the installation. V(powered_off) is a shutdown at the end of the answer file; V(tools_running) is VMware Tools in the guest, V(address) the
-        address that they tell.
+        address that they report.
       - Of the latter two it is known to about a second when they were there; the result says how well (C(uncertain_s)).
     type: str
     choices: [powered_off, tools_running, address]
@@ -49,7 +49,7 @@ options:
     type: int
     default: 20
   reconnect_s:
-    description: How long the host may be out of reach meanwhile.
+    description: How long the host may be out of reach during it.
     type: int
     default: 600
   join:
@@ -123,13 +123,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be in check mode.
+  description: Actions taken, or planned in check mode.
   returned: unless the result was there already
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -152,7 +152,7 @@ installation:
   description:
     - C(started_utc), C(finished_utc) (the host's time), C(duration_s), C(ended_by), C(datastore) (of the machine's first disk), C(iso), and C(vm), what was
       installed on.
-    - C(uncertain_s) is by how much the end may have been earlier; it is there when no event of the host told the end. A host that tells no events at all
+    - C(uncertain_s) is by how much the end may have been earlier; it is there when no event of the host marked the end. A host that reports no events at all
       is a warning.
     - C(counters) has the C(samples) (how many), C(cpu), and of the C(datastore) C(commands_s) with C(mean), C(p95) and C(max), of the samples of 20 s that lie
       in the installation as a whole; C(counters_missed) says why there are none.
@@ -190,7 +190,7 @@ installation:
       type: str
       sample: "[lab-ds1] iso/debian.iso"
     vm:
-      description: What was installed on.
+      description: The storage of the installation.
       returned: always
       type: dict
       sample: {vcpus: 2, memory_mib: 2048}
@@ -210,7 +210,7 @@ file:
   type: str
   sample: installations/guest01.json
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: unless the result was there already
   type: dict
   contains:

@@ -12,14 +12,14 @@ description:
   - Enables the software iSCSI adapter, gives it its name, options and bound interfaces, adds targets with their CHAP settings, rescans, and waits until
     every LUN is there, in one call and one session. Gives everything back with O(state=absent).
   - A LUN is found by target and number, and proven by its serial, NAA identifier and size.
-  - CHAP is set at each target, or at the adapter with O(adapter_chap). A secret cannot be read back from the host; a salted digest in O(state_dir) tells
+  - CHAP is set at each target, or at the adapter with O(adapter_chap). A secret cannot be read back from the host; a salted digest in O(state_dir) shows
     whether it has changed.
   - What fails is undone; nothing half built is left.
-  - The adapter's alias is the testbed's stamp, C(storlab-<testbed_id>). What was there before is kept in O(state_dir).
+  - The adapter's alias is the testbed's stamp, C(storlab-<testbed_id>). The state before is kept in O(state_dir).
   - Others may use the adapter, too. Only targets that this testbed configured, or that one of its own send targets reported, are removed; while targets
     are configured that others have added since, the adapter keeps its name, alias, CHAP, options and bound interfaces, see RV(kept_for_others). Two testbeds
     can share a host when O(initiator_name) is the same; a second one of another name is refused.
-  - A target is not removed while a mounted datastore lies on one of its LUNs, or a LUN is mapped to a machine.
+  - A target is not removed while one of its LUNs holds a mounted datastore, or a LUN is mapped to a machine.
 options:
   testbed_id:
     description: The testbed the connection belongs to.
@@ -38,14 +38,14 @@ options:
     description: The iSCSI qualified name (IQN) of the host's adapter. Required when O(state=present).
     type: str
   layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers). What they say of a LUN's serial, NAA identifier and size must hold.
+    description: The published layers by name, as in C(ansible_facts.storlab_layers). The serial, NAA identifier and size they give for a LUN must hold.
     type: dict
     default: {}
   options:
     description:
       - Options of the adapter such as V(DelayedAck), V(NoopInterval), V(LoginTimeout), V(MaxBurstLength), by the names that the API gives them.
         C(esxcli) calls some otherwise (C(NoopOutInterval)).
-      - One that the host lets nobody set, and a value outside the host's bounds, are refused.
+      - An option that the host declares read-only, and a value outside the host's bounds, are refused.
     type: dict
     default: {}
   host_options:
@@ -81,7 +81,7 @@ options:
         description: The secret the target must give in return.
         type: str
   wait_s:
-    description: How long to wait for the adapter, for targets that a portal tells of, and for the LUNs, each.
+    description: How long to wait for the adapter, for targets that a portal reports, and for the LUNs, each.
     type: int
     default: 60
   targets:
@@ -208,13 +208,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode; secrets are in none of them.
+  description: Changes made, or planned in check mode; secrets are in none of them.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -245,7 +245,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -270,7 +270,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
@@ -296,7 +296,7 @@ luns:
       type: int
       sample: 1
     name:
-      description: Name of the LUN in the testbed; null for those of others.
+      description: Name of the LUN in the testbed; null for LUNs of others.
       returned: always
       type: str
       sample: bench
@@ -321,7 +321,7 @@ luns:
       type: str
       sample: /vmfs/devices/disks/naa.6001405a77a1836191159e1a847ae920
     state:
-      description: What the host reports of it. V(ok) and V(degraded) are taken, because I/O is possible.
+      description: The state that the host reports. V(ok) and V(degraded) are taken, because I/O is possible.
       returned: always
       type: str
       sample: ok
@@ -347,23 +347,23 @@ adapter:
   type: str
   sample: vmhba65
 kept_for_others:
-  description: What stays as the testbed has set it, because targets of others are configured on the adapter. A later O(state=absent) gives it back.
+  description: Settings that stay as the testbed has set them, because targets of others are configured on the adapter. A later O(state=absent) gives it back.
   returned: when O(state=absent)
   type: list
   elements: dict
   contains:
     setting:
-      description: What it is, such as V(name), V(alias), V(CHAP), V(option DelayedAck), V(bound vmk1), V(adapter).
+      description: Its name, such as V(name), V(alias), V(CHAP), V(option DelayedAck), V(bound vmk1), V(adapter).
       returned: always
       type: str
       sample: name
     value:
-      description: What it is now.
+      description: Its value now.
       returned: always
       type: raw
       sample: "iqn.2026-01.lab.example:esx1"
     before:
-      description: What it was before the testbed; null where there was none.
+      description: Its value before the testbed; null where there was none.
       returned: always
       type: raw
       sample: "iqn.1998-01.com.vmware:esx1-4c1fe29e"
@@ -384,17 +384,17 @@ restart_pending:
       type: str
       sample: ISCSI.MaxIoSizeKB
     configured:
-      description: What holds from the next start on.
+      description: The value from the next start on.
       returned: always
       type: raw
       sample: "512"
     running:
-      description: What holds now.
+      description: The current value.
       returned: always
       type: raw
       sample: "128"
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: esxi_network
-short_description: Plans the network of an ESXi host that iSCSI stands on, its power policy and its time servers
+short_description: Plans the network of an ESXi host for iSCSI, its power policy and its time servers
 version_added: 0.4.0
 description:
   - Reads the network of the host, refuses what must not be done, and says with which calls of the modules of C(community.vmware) what is wanted is reached.
@@ -137,13 +137,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What is going to be changed.
+  description: The changes to come.
   returned: unless O(confirm)
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -163,7 +163,7 @@ steps:
       type: str
       sample: switch storage, vlan 0, active vmnic2, standby
 calls:
-  description: The same steps as calls, in their order, without those of the time service.
+  description: The same steps as calls, in their order, without the calls of the time service.
   returned: unless O(confirm)
   type: list
   elements: dict
@@ -176,7 +176,7 @@ calls:
       type: str
       sample: switch
     target:
-      description: What it concerns.
+      description: Its object.
       returned: always
       type: str
       sample: switch storage
@@ -206,7 +206,7 @@ interfaces:
   type: dict
   sample: {storage-a: vmk1}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

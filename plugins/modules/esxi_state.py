@@ -60,20 +60,20 @@ read_only_licence:
   type: str
   sample: VMware vSphere Hypervisor
 ours:
-  description: The lines whose virtual machine carries the stamp of O(testbed_id); sections in which nothing tells owners are not in it.
+  description: The lines whose virtual machine carries the stamp of O(testbed_id); sections without ownership information are not in it.
   returned: always
   type: dict
   sample: {virtual machines: []}
 kept_for_others:
   description:
-    - By section those of the lines that a teardown of O(testbed_id) leaves, because others use it or have brought it, by the records in O(state_dir).
-    - While others have targets on the software iSCSI adapter that came since the build, these are its settings, what its bound interfaces stand on, those
+    - By section the lines that a teardown of O(testbed_id) leaves, because others use it or have brought it, by the records in O(state_dir).
+    - While others have targets on the software iSCSI adapter that came since the build, these are its settings, the network of its bound interfaces, those
       targets, and the devices and datastores behind them. So are NFS datastores that the testbed has not mounted.
   returned: always
   type: dict
   sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

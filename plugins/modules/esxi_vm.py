@@ -13,7 +13,7 @@ description:
     and mounts an ISO image, and turns it on, in one call and one session.
   - It carries the testbed's stamp in its configuration (C(storlab.testbed)) from its first moment on. A machine of the same name without that stamp is refused
     and left as it is, whatever O(state) is.
-  - What differs is repaired. What needs the machine to be off is refused while it runs, unless O(restart) allows it. A disk that is there is never recreated;
+  - Differences are repaired. Changes that need it to be off are refused while it runs, unless O(restart) allows it. A disk that is there is never recreated;
     when its size or kind differs that is a failure. Disks and network cards that are not listed are left alone.
   - It keeps a record of the disks that came with it. A host deletes whatever disk is attached to a machine that it destroys, so disks without a record are
     detached before, and images and files of floppy drives and ports that others mounted are taken out; they are named in the plan and in RV(kept_for_others).
@@ -28,8 +28,8 @@ options:
     description:
       - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with the disks that it has a record of.
       - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
-      - V(released) only lets go of a datastore that is lost, so that it can be recreated - of the machine when it lies there, else of its disks there, which
-        V(present) then adds anew; see M(storlab.testbed.esxi_datastore).
+      - V(released) only lets go of a datastore that is lost, so that it can be recreated - of the machine when it is there, else of its disks there, which
+        V(present) then adds again; see M(storlab.testbed.esxi_datastore).
     type: str
     choices: [present, absent, zeroed, released]
     default: present
@@ -63,7 +63,7 @@ options:
     type: bool
     default: true
   disks:
-    description: The disks that the testbed adds. Those of a template or an OVA are there besides.
+    description: The disks that the testbed adds. Disks of a template or an OVA come in addition.
     type: list
     elements: dict
     default: []
@@ -102,7 +102,7 @@ options:
             description: Name of the layer the LUN is.
             type: str
           naa:
-            description: NAA identifier of the LUN, when it is no layer. Whatever is on it is the guest's to overwrite.
+            description: NAA identifier of the LUN, when it is not a layer. The guest may overwrite all its contents.
             type: str
           compatibility:
             description: V(physical) hands SCSI commands on to the LUN, V(virtual) makes it a disk of the host.
@@ -155,7 +155,7 @@ options:
     elements: str
     default: []
   wait_for_address_s:
-    description: How long to wait until the guest's tools tell its address; 0 does not wait.
+    description: How long to wait until the guest's tools report its address; 0 does not wait.
     type: int
     default: 0
 extends_documentation_fragment:
@@ -234,13 +234,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -375,7 +375,7 @@ address:
   type: str
   sample: 192.0.2.21
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
+  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

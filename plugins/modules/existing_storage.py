@@ -115,13 +115,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: mount
@@ -152,7 +152,7 @@ layers:
       type: str
       sample: datastore-nas
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: datastore

@@ -11,8 +11,8 @@ version_added: 0.4.0
 description:
   - Says of each experiment what it is, when it ran, how many points were measured and how many failed, whether it was scaled down, on what machines it
     ran, what its report says first, what was compared within its run, and what was published beside what was measured.
-  - An experiment that failed is on the page with the messages of the tasks that failed, read from the output of C(ansible-playbook). What was measured
-    before is there, too.
+  - An experiment that failed is on the page with the messages of the tasks that failed, read from the output of C(ansible-playbook). Points measured
+    before are there, too.
   - The page is C(experiments/index.html) in the folder of the results, one self-contained HTML file that links the reports, with C(index.json) beside it.
     The next one takes its place; the results and reports of earlier runs stay.
   - The playbook C(experiments/all.yml) ends with it.
@@ -23,14 +23,14 @@ options:
     type: path
     required: true
   experiments:
-    description: What ran, in the order of the page.
+    description: The experiments that ran, in the order of the page.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
         description:
-          - Its name. Its results are those of the testbed of that name or, where it was scaled down, of the testbed C(<name>-scaled-down).
+          - Its name. Its results belong to the testbed of that name or, where it was scaled down, of the testbed C(<name>-scaled-down).
         type: str
         required: true
       title:
@@ -58,12 +58,12 @@ options:
         type: str
         required: true
       words:
-        description: What the inventory says of it, shown where it was scaled down.
+        description: Its settings in the inventory, shown where it was scaled down.
         type: dict
         default: {}
       published:
         description:
-          - Figures of the load of a database that were published of it. They stand on the page beside what was measured, or with the words that nothing was.
+          - Figures of the load of a database that were published of it. They are on the page beside the measurement, or with the words that nothing was.
           - The figures of its I/O, and of a load that it did measure, the run itself knows.
         type: list
         elements: dict
@@ -83,11 +83,11 @@ options:
             type: str
             required: true
           where:
-            description: What it was measured on.
+            description: The system it was measured on.
             type: str
             required: true
           note:
-            description: What is to be known of it.
+            description: Remarks on it.
             type: str
       log:
         description: File with what C(ansible-playbook) said, written with C(callback_result_format=json).

@@ -17,7 +17,7 @@ options:
     elements: str
     default: []
   modules:
-    description: Kernel modules to look for. Of names with C(|) between them one is enough.
+    description: Kernel modules to look for. One of several names with C(|) between them is enough.
     type: list
     elements: str
     default: []
@@ -42,7 +42,7 @@ options:
     default: []
   named:
     description:
-      - Disks that a user named, each with C(path), or with what proves it (C(serial), C(naa), C(wwid), C(uuid)), or with both. Whatever else an entry
+      - Disks that a user named, each with C(path), or with what proves it (C(serial), C(naa), C(wwid), C(uuid)), or with both. Anything else an entry
         has is returned with it.
       - One with C(fate), which says that its contents will be gone, is sampled.
     type: list
@@ -91,12 +91,12 @@ probe:
     - C(addresses), C(memory_mib), C(memory_available_mib), C(mtus) by interface, C(missing_commands), C(missing_modules), C(package_manager), C(kvm),
       C(root), C(python), C(kernel), C(system), C(machine_id), C(boot_id), C(utc_s), and C(clock_ahead_s), by how much
       the clock is certainly ahead of the controller's.
-    - C(peers) with C(way) (C(open), C(refused) when nobody listens and nothing is in the way, C(filtered), C(unreachable)), C(mtu_bytes) and
-      C(mtu_passes), which is null when nobody answers.
+    - C(peers) with C(way) (C(open), C(refused) when nothing listens and nothing is in the way, C(filtered), C(unreachable)), C(mtu_bytes) and
+      C(mtu_passes), which is null without an answer.
     - C(devices) by path with C(size_bytes) and C(sector_bytes).
     - C(disks) with O(unused), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
-    - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows). Of one with C(fate) the
-      C(contents) (C(blank), C(data), or C(unreadable) with C(reason)) and the C(designators) of its disk, all that tells it from others.
+    - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows). With C(fate) also the
+      C(contents) (C(blank), C(data), or C(unreadable) with C(reason)) and the C(designators) of its disk, all that distinguishes it from others.
     - C(folders) by path, each empty when it can become a mount point, or with C(problem) and the path that it is C(at).
   returned: always
   type: dict
@@ -125,7 +125,7 @@ probe:
       elements: str
       sample: []
     package_manager:
-      description: What installs packages there.
+      description: The package manager there.
       returned: always
       type: str
       sample: apt
@@ -155,17 +155,17 @@ probe:
       type: str
       sample: Debian GNU/Linux 12 (bookworm)
     machine_id:
-      description: Its machine-id, which clones of one image share. Of a host without one the namespace of its processes.
+      description: Its machine-id, which clones of one image share. For a host without one, the namespace of its processes.
       returned: always
       type: str
       sample: 3d1219c7c4c5404aaa1f6d2a48adfda4
     boot_id:
-      description: What identifies this start of its kernel, which containers of one machine share.
+      description: The identifier of this start of its kernel, which containers of one machine share.
       returned: always
       type: str
       sample: 5a37a92e-dfd6-46d5-bd0b-4ad05ae6eb0b
     peers:
-      description: What answered.
+      description: The answer.
       returned: always
       type: list
       elements: dict

@@ -14,7 +14,7 @@ description:
     client/server output; IOMeter's CSV from 2006.07.27 to 1.1.0; diskspd's XML.
   - What fio wrote of several processes or servers of one job is one point. So are the files that HCIBench or CBT left of clients that ran at the same time.
     Histograms are merged; where there are none, a percentile of all is given as bounds.
-  - The folders name the layer, without those that tell of the workload. The same workload on the same layer is numbered as repetitions.
+  - The folders name the layer, without folders that describe the workload. The same workload on the same layer is numbered as repetitions.
   - Raw files are copied byte for byte into the run, and every point names its raw file and the checksum. The folder that is read is not changed.
   - What looks like a result and cannot be used is listed with the reason, in RV(unread) and in the run. Other files are counted in RV(ignored).
   - The same files give the same run, so a second import changes nothing. An import replaces what an earlier one stored under the same name.
@@ -30,7 +30,7 @@ options:
       - Either this or O(results_dir).
     type: path
   results_dir:
-    description: Folder that holds one folder a testbed and in it one folder a run. The run becomes O(results_dir)/O(testbed_id)/O(run_id).
+    description: Folder that holds one folder per testbed and in it one folder per run. The run becomes O(results_dir)/O(testbed_id)/O(run_id).
     type: path
   testbed_id:
     description: Name of the testbed that the run is stored under.
@@ -126,7 +126,7 @@ unread:
     reason:
       description: Why it could not be used.
       type: str
-      sample: it is no result of a known engine
+      sample: it is not a result of a known engine
 ignored:
   description: Number of other files.
   returned: success

@@ -10,7 +10,7 @@ short_description: Logs in to iSCSI targets with open-iscsi and finds their disk
 version_added: 0.1.0
 description:
   - Makes all sessions of one testbed on a host, repairs what differs, or removes them, in one call.
-  - The initiator name stands in an open-iscsi interface record of its own, C(storlab-<testbed_id>). The host's C(initiatorname.iscsi), the sessions
+  - The initiator name is in an open-iscsi interface record of its own, C(storlab-<testbed_id>). The host's C(initiatorname.iscsi), the sessions
     of others and a running iscsid stay as they are.
   - A disk is found by session and LUN, and proven by its serial, NAA identifier and size, never by the order of C(/dev/sdX).
   - CHAP secrets are written to the node record's file, which only root can read; they are in no argument list and no result.
@@ -30,7 +30,7 @@ options:
     description: The iSCSI qualified name (IQN) of this initiator. Required when O(state=present).
     type: str
   layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers). What they say of a LUN's serial, NAA identifier and size must hold.
+    description: The published layers by name, as in C(ansible_facts.storlab_layers). The serial, NAA identifier and size they give for a LUN must hold.
     type: dict
     default: {}
   queue_depth:
@@ -179,13 +179,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode; secrets are masked.
+  description: Changes made, or planned in check mode; secrets are masked.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create
@@ -216,7 +216,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -241,7 +241,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}

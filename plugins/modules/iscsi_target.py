@@ -13,7 +13,7 @@ description:
   - V(lio) works on the kernel's own interface, configfs; targetcli is not needed and its saved configuration is not touched. Backstores are called
     C(storlab-<testbed_id>-<lun name>). CHAP secrets are written to and compared in configfs, where only root can read them.
   - V(tgt) gives the testbed a tgtd of its own, with its own control port, that listens on the portals of O(targets) only. CHAP secrets reach it through
-    its control socket. tgtd does not show them again, so a salted hash of each, in a record only root can read, tells whether it changed.
+    its control socket. tgtd does not show them again, so a salted hash of each, in a record only root can read, shows whether it changed.
   - What V(tgt) cannot do is refused, never done by half. All LUNs of a target are seen by all its initiators, LUN 0 is tgt's own controller, a target has
     one mutual name, and a name has one secret. An initiator may use any of its target's CHAP names.
   - Targets, backstores and daemons of others are never touched. Secrets are in no argument list and no result.
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - storlab.testbed.iscsi_targets
 options:
   provider:
-    description: What makes the targets, V(lio), that of the kernel, or V(tgt), in user space.
+    description: The target server, V(lio), which is in the kernel, or V(tgt), in user space.
     type: str
     choices: [lio, tgt]
     default: lio
@@ -31,8 +31,8 @@ options:
     description:
       - What only this provider has. V(lio) has nothing of its own.
       - V(tgt) has C(page_cache) (V(false) by default), whether it reads and writes through the page cache of its host. Then many reads are answered from
-        memory, whatever lies below, and writes are done before they have reached it. Otherwise it opens the devices for direct I/O, as V(lio) does, and
-        LUNs have the logical block size of their device. And C(control_port) (V(3260)), the number of its control socket, which is no TCP port.
+        memory, whatever is below, and writes are done before they have reached it. Otherwise it opens the devices for direct I/O, as V(lio) does, and
+        LUNs have the logical block size of their device. And C(control_port) (V(3260)), the number of its control socket, which is not a TCP port.
     type: dict
     default: {}
 attributes:
@@ -96,13 +96,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode; secrets are masked.
+  description: Changes made, or planned in check mode; secrets are masked.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: mkdir
@@ -138,7 +138,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -163,7 +163,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}

@@ -29,7 +29,7 @@ options:
     type: path
   packages:
     description:
-      - Names of packages beside the recipe's own, such as V(postgresql). With others it is another image, which lies beside those that are there.
+      - Names of packages beside the recipe's own, such as V(postgresql). A different list is a different image, which is kept beside the existing images.
     type: list
     elements: str
     default: []

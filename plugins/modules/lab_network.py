@@ -64,7 +64,7 @@ namespace_path:
   type: str
   sample: /run/storlab/storlab-embedded-1a2b3c/net
 steps:
-  description: What was done, or would be done in check mode.
+  description: Actions taken, or planned in check mode.
   returned: always
   type: list
   elements: str

@@ -68,7 +68,7 @@ options:
         type: int
         required: true
   install_packages:
-    description: Whether missing packages are going to be installed and so are no reason to fail.
+    description: Whether missing packages are going to be installed, so that they do not fail the check.
     type: bool
     default: false
 extends_documentation_fragment:

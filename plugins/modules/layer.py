@@ -30,11 +30,11 @@ options:
         (such as C(wrong_serial)), and so is what proves nothing (C(identity_missing)). Which keys prove something depends on what C(path) is.
       - "A disk on Linux (V(backing), V(target), V(initiator), V(guest)): any of C(serial), C(naa), C(wwid) or C(major_minor). Each that is given must hold."
       - "A RAID, LVM, multipath or other mapped device on Linux (mostly V(backing)): C(uuid), or what proves a disk."
-      - "A partition that the testbed made itself (RAM disks of brd): C(whole_device), the disk that it is on, besides C(major_minor)."
+      - "A partition that the testbed made itself (RAM disks of brd): C(whole_device), the disk that it is on, in addition to C(major_minor)."
       - "A file on Linux (V(datastore)): both C(mount_point) and C(uuid), that of the file system, over NFS that of the exported one."
       - "A disk on Windows (V(backing), V(target), V(initiator), V(guest)): C(unique_id); a C(serial) that is given must hold, too."
       - "A file on Windows (V(datastore)): both C(mount_point) and C(stamp), the label of the volume."
-      - "What has no C(path) is not measured, so nothing is proven: V(ceiling) (empty), exports (C(export), C(uuid)), datastores of ESXi (C(naa), C(uuid),
+      - "A layer without C(path) is not measured, so nothing is proven: V(ceiling) (empty), exports (C(export), C(uuid)), datastores of ESXi (C(naa), C(uuid),
         C(datastore)). These say in the report what it was, as C(stamp), C(size_bytes), C(target_iqn) and C(lun) do elsewhere."
     type: list
     elements: dict

@@ -15,7 +15,7 @@ description:
   - Runs on the controller.
 options:
   lines:
-    description: What to print. A text with line breaks is as many lines. Control characters become question marks.
+    description: The text to print. A text with line breaks is as many lines. Control characters become question marks.
     type: list
     elements: str
     required: true

@@ -10,7 +10,7 @@ short_description: Serves an image file over NBD
 version_added: 0.1.0
 description:
   - Runs one C(qemu-nbd) for one image file, so that the QEMU of a guest on another host can use it as a disk.
-  - An export whose file was replaced, or whose storage is another one than the kernel believes, is restarted.
+  - An export whose file was replaced, or whose storage is not the one the kernel assumes, is restarted.
   - Without O(secret) NBD has neither a password nor encryption. Bind it to an address of a private network then.
   - Ends only a process whose command line proves that it is this export.
 options:
@@ -104,7 +104,7 @@ problem:
   type: str
   sample: it serves a file that is no longer at its path
 steps:
-  description: What was done, or would be done in check mode.
+  description: Actions taken, or planned in check mode.
   returned: always
   type: list
   elements: str

@@ -12,7 +12,7 @@ description:
   - TCP throughput each way for three seconds with four streams, and the time there and back of single bytes, over an address of the target. Hosts need Python
     and nothing else.
   - O(state=listening) is for the target (C(delegate_to)), O(state=measured) for the host that measures; it keeps what it finds in C(network.jsonl) of the run,
-    which the report and C(compare) show. What cannot be measured is noted there, and fails nothing.
+    which the report and C(compare) show. A link that cannot be measured is noted there, and fails nothing.
   - The target listens on O(address) alone, for one measurement, answers only who knows the random O(token), and ends by itself.
   - A link that was measured for the run already is not measured again.
 options:
@@ -50,7 +50,7 @@ options:
     type: str
     required: true
   listening:
-    description: What the task with O(state=listening) returned. Required for O(state=measured).
+    description: The return value of the task with O(state=listening). Required for O(state=measured).
     type: dict
 extends_documentation_fragment:
   - storlab.testbed.attributes

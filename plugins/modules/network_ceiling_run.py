@@ -21,14 +21,14 @@ options:
     type: str
     required: true
   port:
-    description: The port that V(listening) has told. Required for V(measured).
+    description: The port that V(listening) returned. Required for V(measured).
     type: int
   token:
     description: 32 hexadecimal digits by which both sides know each other.
     type: str
     required: true
   deadline_s:
-    description: After how many seconds what listens ends, if nobody has measured.
+    description: After how many seconds the listener ends, if nothing has been measured.
     type: int
     default: 300
 extends_documentation_fragment:
@@ -64,7 +64,7 @@ port:
   type: int
   sample: 41235
 measured:
-  description: What was found, or a C(note) why not; see M(storlab.testbed.network_ceiling).
+  description: The measurement, or a C(note) why there is none; see M(storlab.testbed.network_ceiling).
   returned: state=measured, not in check mode
   type: dict
   sample: {started_utc: "2026-11-23T05:00:00Z", seconds: 3.0, streams: 4, to_target_bits_s: 9412345678, round_trip_ns: 81000}

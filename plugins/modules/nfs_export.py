@@ -11,10 +11,10 @@ version_added: 0.4.0
 description:
   - Exports the file systems of one testbed on a host with the kernel's NFS server, or withdraws them, in one call.
   - An export is for the clients that are named, and never open to all. Its C(fsid) is the UUID of the file system, by which clients prove what they mount.
-  - The exports lie in C(/etc/exports.d/storlab-<testbed_id>.exports), and are announced and withdrawn one by one, so those of others are not touched. What
+  - The exports are in C(/etc/exports.d/storlab-<testbed_id>.exports), and are announced and withdrawn one by one, so exports of others are not touched. What
     was made is recorded in C(/run/storlab/<testbed_id>/nfs_export.json).
   - A server that runs is used as it is. One that does not is started on O(addresses), and stopped by the last testbed of the host that withdraws.
-  - An export on which a client has files open is not withdrawn (NFS 4; version 3 does not tell).
+  - An export on which a client has files open is not withdrawn (NFS 4; version 3 does not report that).
   - Needs C(exportfs), C(rpc.nfsd) and C(rpc.mountd) where there are exports, and C(rpcbind) for version 3.
 options:
   testbed_id:
@@ -106,7 +106,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
@@ -117,7 +117,7 @@ steps:
       type: str
       sample: export
     target:
-      description: What it is done to.
+      description: The object of the step.
       returned: always
       type: str
       sample: /srv/storlab/ds1 to 10.0.5.21
@@ -132,7 +132,7 @@ steps:
       type: str
       sample: rw,sync,no_subtree_check,no_root_squash,sec=sys,fsid=6d6a2a1c-3f0e-5c3b-9a55-0c1d2e3f4a5b
 layers:
-  description: The exports as layers to publish, without their host. They have no path, for nobody measures one where it is made.
+  description: The exports as layers to publish, without their host. They have no path, because an export is not measured where it is made.
   returned: when O(state=present)
   type: list
   elements: dict
@@ -143,7 +143,7 @@ layers:
       type: str
       sample: target-share
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target

@@ -127,7 +127,7 @@ options:
     description: File for what the machine writes to its serial console. By default C(console.log) in O(run_dir).
     type: path
   generation:
-    description: Any text. A change of it restarts the machine, for instance because a disk behind the same name is another one now.
+    description: Any text. A change of it restarts the machine, for instance because the disk behind the same name was replaced.
     type: str
     default: ''
   ssh_control_dir:
@@ -201,7 +201,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be done in check mode.
+  description: Actions taken, or planned in check mode.
   returned: always
   type: list
   elements: str

@@ -12,7 +12,7 @@ description:
   - Makes all RAID arrays of one testbed on a host, or removes them, in one call.
   - Every member passes the device guard before anything is changed. One that is used, holds data or is not the disk that is meant is refused.
   - The name in the superblocks is the testbed's stamp, C(storlab-<testbed_id>:<name>). An array with any other name is never stopped, and of its
-    members nothing is zeroed. What was made is also recorded in C(/run/storlab/<testbed_id>/raid.json).
+    members nothing is zeroed. A record of it is also in C(/run/storlab/<testbed_id>/raid.json).
   - An array that is not what O(arrays) says is refused, never reshaped.
   - Needs C(mdadm) where there are arrays.
 options:
@@ -23,7 +23,7 @@ options:
   state:
     description:
       - V(present) makes O(arrays) and removes this testbed's other ones.
-      - V(absent) stops them all and zeroes the superblocks that they left on their members; O(arrays) then says where those of an earlier boot are.
+      - V(absent) stops them all and zeroes the superblocks that they left on their members; O(arrays) then says where arrays of an earlier boot are.
     type: str
     choices: [present, absent]
     default: present
@@ -95,7 +95,7 @@ options:
         choices: [scratch, data]
         default: data
       emulated_delay:
-        description: What makes the members slow on purpose, such as C({iops 300}); the layer carries it.
+        description: The limit that makes the members slow on purpose, such as C({iops 300}); the layer carries it.
         type: dict
 extends_documentation_fragment:
   - storlab.testbed.attributes
@@ -138,13 +138,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
   contains:
     op:
-      description: V(create), V(assemble), V(set_stripe_cache), V(remove), or V(wait), which is no change.
+      description: V(create), V(assemble), V(set_stripe_cache), V(remove), or V(wait), which is not a change.
       returned: always
       type: str
       sample: create
@@ -175,7 +175,7 @@ layers:
       type: str
       sample: backing-slow
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: backing
@@ -200,7 +200,7 @@ layers:
       type: int
       sample: 131072000
     identity:
-      description: What proves that the path is that array.
+      description: Proof that the path is that array.
       returned: always
       type: dict
       sample: {stamp: lab/slow, uuid: "1f0c4e1a:9b8e7d6c:5a493827:16057f3e", size_bytes: 131072000, major_minor: "9:127"}

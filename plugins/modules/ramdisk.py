@@ -100,7 +100,7 @@ provider_reason:
   type: str
   sample: best available
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: always
   type: list
   elements: dict
@@ -116,7 +116,7 @@ steps:
       type: str
       sample: bench
     provider:
-      description: What makes it.
+      description: The provider that makes it.
       returned: always
       type: str
       sample: brd
@@ -146,7 +146,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -171,7 +171,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}

@@ -14,7 +14,7 @@ description:
     point, a JSON file with everything the report says, and a JUnit file in which each point is a test case.
   - Keeps a page of all runs of the testbed beside them, see O(index).
   - Repetitions are pooled. Rates are medians, mean latencies are weighted by the number of I/Os, percentiles come from merged histograms.
-  - Each layer is set against the layer its I/O goes through next. What cannot be compared is shown and called not comparable.
+  - Each layer is set against the layer its I/O goes through next. Layers that cannot be compared are shown and called not comparable.
   - Failed points and damaged files are listed with the reason; the rest of the run is reported.
   - The same stored results give the same bytes, so a second run changes nothing.
   - Runs on the controller. No host of the testbed is needed.
@@ -25,9 +25,9 @@ options:
   scrub:
     description:
       - Gives hosts, users, testbeds, addresses (IPv4, IPv6, MAC), IQNs, NAAs, serial numbers and UUIDs pseudonyms such as C(host-1), the same ones in
-        all files of the report, also where they stand within paths and sentences. Figures are unchanged.
+        all files of the report, also within paths and sentences. Figures are unchanged.
       - Raw files hold the real names, so the report does not link them; their checksums stay.
-      - The page of all runs, which lies outside of the report, has the real names.
+      - The page of all runs, which is not part of the report, has the real names.
     type: bool
     default: false
   static:
@@ -52,7 +52,7 @@ options:
     description:
       - Keeps C(index.html) and C(index.json) in the folder of the testbed. They list all runs with what each found, link the reports, and show
         how each figure went from run to run and where the environment changed.
-      - Only for a run that lies in C(results_dir/testbed_id/run_id), as M(storlab.testbed.benchmark) stores it. With O(state=absent) the
+      - Only for a run in C(results_dir/testbed_id/run_id), as M(storlab.testbed.benchmark) stores it. With O(state=absent) the
         link goes, and both files with the last report.
     type: bool
     default: true
@@ -120,7 +120,7 @@ index:
   sample: /srv/results/embedded/20260301T101500Z/report/index.html
 runs:
   description: Path of the page of all runs of the testbed.
-  returned: when O(index) and the run lies in the folder of its testbed
+  returned: when O(index) and the run is in the folder of its testbed
   type: str
   sample: /srv/results/embedded/index.html
 files:
@@ -161,7 +161,7 @@ trust:
   type: str
   sample: "Large differences only: fewer than 4 repetitions."
 next_step:
-  description: What to do now, in a sentence.
+  description: The next thing to do, in a sentence.
   returned: O(state=present)
   type: str
   sample: Change one thing in the step from datastore-ds1 to guest-guest01, measure again, and compare the two runs.
@@ -204,7 +204,7 @@ damaged:
     reason:
       description: Why it could not be used.
       type: str
-      sample: it is no JSON
+      sample: it is not JSON
 targets:
   description: Whether each of O(targets) was met.
   returned: O(state=present)
@@ -216,7 +216,7 @@ targets:
       type: str
       sample: p99 <= 5 ms at 10k IOPS on guest
     verdict:
-      description: C(met), C(missed), or C(not shown) where nothing that was measured can tell.
+      description: C(met), C(missed), or C(not shown) where no measurement answers it.
       type: str
       sample: missed
     why:
@@ -224,7 +224,7 @@ targets:
       type: str
       sample: 7.31 ms on guest-guest01 under 4k-r70-rnd100-qd8-w1
 flags:
-  description: What a reader has to know before believing a figure, each with C(level) V(warning) or V(note) and C(text).
+  description: Notes to read before trusting a figure, each with C(level) V(warning) or V(note) and C(text).
   returned: O(state=present)
   type: list
   elements: dict
@@ -235,7 +235,7 @@ flags:
       type: str
       sample: warning
     text:
-      description: What the reader has to know.
+      description: The note.
       returned: always
       type: str
       sample: The processor of target01 is emulated.

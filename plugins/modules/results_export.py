@@ -11,7 +11,7 @@ version_added: 0.2.0
 description:
   - Reads a run that M(storlab.testbed.benchmark) stored and writes it as one file in a format that spreadsheets, databases and time-series
     databases read.
-  - The same results give the same bytes, so a second run changes nothing. What was not measured is absent, never 0.
+  - The same results give the same bytes, so a second run changes nothing. A figure that was not measured is absent, never 0.
   - Results that cannot be read are listed in RV(damaged) with the reason, and the rest is exported.
   - Runs on the controller. No host of the testbed is needed.
 options:
@@ -112,9 +112,9 @@ damaged:
     reason:
       description: Why it cannot be read.
       type: str
-      sample: it is no JSON
+      sample: it is not JSON
 failure:
-  description: What failed, for scripts.
+  description: The failure, for scripts.
   returned: failure
   type: dict
   contains:

@@ -11,8 +11,8 @@ version_added: 0.4.0
 description:
   - Takes the points of one run, of some runs, of a testbed or of all testbeds that M(storlab.testbed.benchmark) stored, keeps those that meet O(where), and
     summarises them in groups.
-  - Uses the index of each run, a cache that is brought up to date first. What changed is read again, an index that is missing or damaged is recreated, so
-    the figures are those of the files.
+  - Uses the index of each run, a cache that is brought up to date first. Changed files are read again, an index that is missing or damaged is recreated, so
+    the figures match the files.
   - A group may hold different workloads, and RV(groups[].workloads) says how many. It is a summary and no verdict; M(storlab.testbed.compare) judges.
   - Runs on the controller. No host of the testbed is needed.
 options:
@@ -22,7 +22,7 @@ options:
       - Either this, or O(results_dir).
     type: path
   results_dir:
-    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
+    description: Folder on the controller that holds one folder per testbed and in it one folder per run.
     type: path
   testbed_id:
     description: Name of the testbed in O(results_dir). By default all testbeds.
@@ -33,7 +33,7 @@ options:
     elements: str
     default: []
   where:
-    description: Which points. Of several filters all must hold, of several values of a filter one. Names are compared exactly.
+    description: Which points. All filters must hold, and one of the values of each. Names are compared exactly.
     type: dict
     default: {}
     suboptions:
@@ -100,7 +100,7 @@ options:
         type: list
         elements: str
   by:
-    description: What is alike in a group. Without any, all points are one group.
+    description: The keys that are equal within a group. Without any, all points are one group.
     type: list
     elements: str
     choices:
@@ -170,7 +170,7 @@ matched:
   sample: 54
 groups:
   description:
-    - The groups, each with the words of O(by) that it has, numbers of points, and figures of the measured ones. What none of them has is absent.
+    - The groups, each with the words of O(by) that it has, numbers of points, and figures of the measured ones. Figures that none of them has are absent.
     - Of each figure V(low) and V(high) are the extremes of the points.
   returned: success
   type: list
@@ -247,9 +247,9 @@ damaged:
     reason:
       description: Why it cannot be read.
       type: str
-      sample: it is no JSON
+      sample: it is not JSON
 failure:
-  description: What failed, for scripts.
+  description: The failure, for scripts.
   returned: failure
   type: dict
   contains:

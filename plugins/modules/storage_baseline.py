@@ -12,22 +12,22 @@ description:
   - O(state=captured) reads the state with M(storlab.testbed.storage_state) and keeps it on the controller,
     in C(before/<host>.json) of O(state_dir). A state that is kept already and was not yet verified stays, so a second build does not
     take the testbed for the host's own state. After a verification that failed the next capture replaces it.
-  - O(state=verified) reads the state again, compares, and fails naming each stray. What the testbed has made is one, by its records
+  - O(state=verified) reads the state again, compares, and fails naming each stray. Everything the testbed has made is a stray, by its records
     (C(made/<host>.json) of O(state_dir)) or by its mark, whatever was there before. So is what was there before and is gone, where the testbed may have
     taken it. Everything else that differs is of others, and in RV(notes).
-  - A host that was restarted meanwhile has lost by that what does not outlive a restart; that is in RV(notes), too.
+  - A host that was restarted in between has lost everything that does not outlive a restart; that is in RV(notes), too.
   - Where no state is kept, it fails and lists what carries the testbed's name.
-  - States that another module has read (O(storage_state)) tell owners in some sections only (O(ours)); in the others every difference is a stray, and so is
+  - States that another module has read (O(storage_state)) show owners in some sections only (O(ours)); in the others every difference is a stray, and so is
     all that is gone.
   - Runs on the controller and reads on the host. Changes nothing on the host.
 options:
   state:
-    description: What to do.
+    description: The action to take.
     type: str
     choices: [captured, verified]
     required: true
   testbed_id:
-    description: What the records of other testbeds of this collection on the host name is left out.
+    description: Entries in the records of other testbeds of this collection on the host are left out.
     type: str
     default: ""
   own_names:
@@ -39,7 +39,7 @@ options:
     description: The state, where another module has read it, as M(storlab.testbed.esxi_state) does. By default it is read on the host.
     type: dict
   ours:
-    description: Of the lines of O(storage_state) those that the testbed has made. In a section that is not in it every difference is a stray.
+    description: The lines of O(storage_state) that the testbed has made. In a section that is not in it every difference is a stray.
     type: dict
     default: {}
   kept_for_others:
@@ -93,7 +93,7 @@ path:
   type: str
   sample: /srv/testbed/state/before/target01.json
 strays:
-  description: What the testbed has left, or may have taken, a sentence fragment each.
+  description: Things the testbed has left, or may have taken, one sentence fragment each.
   returned: O(state=verified)
   type: list
   elements: str

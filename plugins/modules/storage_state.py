@@ -27,7 +27,7 @@ options:
     default: []
   made:
     description:
-      - Names of what the testbed is known to have made, by kind, as M(storlab.testbed.testbed_claims) keeps them in C(made/<host>.json). What they name is
+      - Names of what the testbed is known to have made, by kind, as M(storlab.testbed.testbed_claims) keeps them in C(made/<host>.json). A thing they name is
         the testbed's, even where its records are gone.
     type: dict
     default: {}

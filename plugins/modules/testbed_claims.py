@@ -12,14 +12,14 @@ description:
   - What a testbed made on a Linux host is in records in C(/run/storlab/<testbed_id>), and nothing else is removed. O(state=kept) keeps a copy of them in
     C(claims/<host>.json) of O(state_dir), and its SHA-256 in the testbed's ledger, C(<results_dir>/<testbed_id>/ledger.jsonl). O(state=restored) writes
     those again that are lost or damaged on the host.
-  - Only a copy that the ledger's last line about this host tells of is restored, only since the same start of the host, and without what has come later under
+  - Only a copy that the ledger's last line about this host names is restored, only since the same start of the host, and without what has come later under
     the same name. A record that is there stays. A ledger that was changed is not believed.
   - O(state=forgotten) is for a host whose roles have all ended with nothing left. It does not ask the host.
   - Secrets are not kept, nor anything derived from them.
   - What records on the host name is kept in C(made/<host>.json) of O(state_dir), too, until M(storlab.testbed.storage_baseline) has proven that it is gone.
 options:
   state:
-    description: What to do.
+    description: The action to take.
     type: str
     choices: [kept, restored, forgotten]
     required: true

@@ -16,7 +16,7 @@ options:
     type: str
     required: true
   claims:
-    description: What to restore, as RV(claims) said. Without it nothing is changed.
+    description: The claims to restore, as RV(claims) returned them. Without it nothing is changed.
     type: dict
 extends_documentation_fragment:
   - storlab.testbed.attributes
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 claims:
-  description: The records of the testbed on this host without secrets, and what tells the things that they name from later ones of the same name.
+  description: The records of the testbed on this host without secrets, and marks that distinguish the things that they name from later ones of the same name.
   returned: success; with O(claims) after what is lost was restored
   type: dict
   sample: {boot_id: 4d1f0a54-2f5c-4d51-9c3f-0f3a4f0c7a11, areas: {tgt_target: {record: {modules: []}, witnesses: {}}}}
@@ -55,7 +55,7 @@ restored:
   elements: str
   sample: [tgt_target]
 doubtful:
-  description: What the claims name, by area, that is not the very thing that was claimed; it was left out.
+  description: Things the claims name, by area, that are not the very things that were claimed; they were left out.
   returned: with O(claims)
   type: dict
   sample: {ramdisk: [bench]}

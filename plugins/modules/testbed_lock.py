@@ -11,9 +11,9 @@ version_added: 0.4.0
 description:
   - O(state=held) fails with C(testbed_busy), naming who and since when, while another playbook changes the testbed. The playbooks of this collection that
     change something take the lock on the controller and on each Linux host; those that only read need none.
-  - The lock is held by the process of the playbook, and lasts no longer than that process, however it ends. A process is told from others by boot id, pid
+  - The lock is held by the process of the playbook, and lasts no longer than that process, however it ends. A process is identified by boot id, pid
     and start time; how old a lock is proves nothing. Taking it again in the same playbook, or in one that it starts, changes nothing.
-  - Of a process on another controller, or in another container, nobody can see whether it still runs. O(take_over) names it once it certainly is gone.
+  - Whether a process on another controller, or in another container, still runs cannot be seen. O(take_over) names it once it certainly is gone.
 options:
   state:
     description:
@@ -34,11 +34,11 @@ options:
     description: Folder on the controller that keeps the testbed's state. Required with O(where=controller).
     type: path
   purpose:
-    description: What is being done, for the message to others.
+    description: The activity, for the message to others.
     type: str
     required: true
   take_over:
-    description: Whose lock to replace, when nobody can see whether it still runs, as the failure names it.
+    description: Whose lock to replace, when it cannot be seen whether it still runs, as the failure names it.
     type: str
     default: ""
 extends_documentation_fragment:

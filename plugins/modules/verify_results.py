@@ -12,9 +12,9 @@ description:
   - Makes each C(result.json) of a run again of the files that it was made of (C(point.json), C(meta.json), the engine's output) and names each field that
     is another. One edited field of a result is always found.
   - Compares every file of the run with its checksum in the ledger of the testbed, and sees that no line of the ledger was changed or removed.
-  - Fails with C(results_differ) when something does not follow. What cannot be made again, because the run is of an earlier version or was imported, is
-    listed in RV(unproven) and is no failure.
-  - Keeps the verdict as C(verified.json) in the folder of the run; the report of the run tells it and links to it.
+  - Fails with C(results_differ) when something does not follow. One that cannot be made again, because the run is of an earlier version or was imported, is
+    listed in RV(unproven) and does not fail.
+  - Keeps the verdict as C(verified.json) in the folder of the run; the report of the run shows it and links to it.
   - Runs on the controller. No host of the testbed is needed.
 extends_documentation_fragment:
   - storlab.testbed.run
@@ -36,7 +36,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: See that nobody changed a figure of the newest run
+- name: See that no figure of the newest run was changed
   storlab.testbed.verify_results:
     results_dir: /tmp/storlab-example/results
     testbed_id: embedded
@@ -54,7 +54,7 @@ verdict:
   type: str
   sample: follows
 ledger:
-  description: V(holds), V(broken), or V(silent) when there is none that tells of this run.
+  description: V(holds), V(broken), or V(silent) when there is none that names this run.
   returned: always
   type: str
   sample: holds
@@ -69,7 +69,7 @@ points:
   type: int
   sample: 54
 findings:
-  description: What does not follow, the first 20 of them.
+  description: The first 20 figures that do not follow.
   returned: always
   type: list
   elements: dict
@@ -83,19 +83,19 @@ findings:
       type: str
       sample: total.iops
     found:
-      description: What stands there; absent when nothing does.
+      description: The stored value; absent without one.
       type: raw
       sample: 90000
     follows:
-      description: What follows from the raw files; absent when nothing does.
+      description: The value that follows from the raw files; absent without one.
       type: raw
       sample: 81234.5
     reason:
-      description: What is wrong.
+      description: The mistake.
       type: str
       sample: it does not follow from the files beside it
 unproven:
-  description: What could not be made again, and why, the first 20 of them.
+  description: The first 20 results that could not be made again, and why.
   returned: always
   type: list
   elements: dict
@@ -114,7 +114,7 @@ file:
   type: str
   sample: /srv/results/embedded/20260301T101500Z/verified.json
 failure:
-  description: What failed, for scripts.
+  description: The failure, for scripts.
   returned: failure
   type: dict
   contains:

@@ -12,7 +12,7 @@ description:
   - Looks for fio, diskspd or IOMeter on a Windows host and, where it is not there, fetches and installs it from O(download), whose checksum is proven.
   - The measuring itself is the business of M(storlab.testbed.benchmark).
   - O(state=absent) ends every run of the testbed on the host, with the processes that it started and no others, removes what the runs left, and uninstalls what
-    this testbed has brought. What was there before stays.
+    this testbed has brought. Programs that were there before stay.
 options:
   testbed_id:
     description: The testbed.
@@ -24,7 +24,7 @@ options:
     choices: [present, absent]
     default: present
   engine:
-    description: What issues the I/O, one of the engines of C(docs/engines.md) that run on Windows hosts.
+    description: The program that issues the I/O, one of the engines of C(docs/engines.md) that run on Windows hosts.
     type: str
     default: fio
   program:
@@ -107,13 +107,13 @@ version:
   type: str
   sample: 2.2.0
 steps:
-  description: What was changed, or would be in check mode.
+  description: Changes made, or planned in check mode.
   returned: success
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

@@ -147,7 +147,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -172,7 +172,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
@@ -182,13 +182,13 @@ layers:
       type: dict
       sample: {provider: lio}
 steps:
-  description: What was changed, or would be in check mode; secrets are in none of them.
+  description: Changes made, or planned in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

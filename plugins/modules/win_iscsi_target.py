@@ -21,7 +21,7 @@ options:
     choices: [present, absent]
     default: present
   allow_no_chap:
-    description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
+    description: Accept initiators without CHAP. They are then distinguished by their name alone, which anybody can take.
     type: bool
     default: false
   allow_any_address:
@@ -53,7 +53,7 @@ options:
             type: int
             default: 3260
       luns:
-        description: What the target exports.
+        description: The LUNs that the target exports.
         type: list
         elements: dict
         required: true
@@ -102,7 +102,7 @@ options:
             description: Name of the initiator.
             type: str
           address:
-            description: IPv4 or IPv6 address that the initiator logs in from. An address proves nobody, so CHAP is asked for all the same.
+            description: IPv4 or IPv6 address that the initiator logs in from. An address proves no identity, so CHAP is required all the same.
             type: str
           dns_name:
             description: Host name of the initiator, which the server must be able to look up.
@@ -124,7 +124,7 @@ options:
             description: The name the target gives in return (mutual CHAP).
             type: str
           mutual_chap_password:
-            description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
+            description: The secret the target gives in return; it must differ from O(targets[].initiators[].chap_password).
             type: str
   uses:
     description:
@@ -214,7 +214,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -239,7 +239,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
@@ -249,13 +249,13 @@ layers:
       type: dict
       sample: {provider: lio}
 steps:
-  description: What was changed, or would be in check mode; secrets are in none of them.
+  description: Changes made, or planned in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

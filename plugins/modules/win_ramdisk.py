@@ -12,11 +12,11 @@ description:
   - O(provider=iscsi_target) makes virtual disks in the memory of the iSCSI target server, for M(storlab.testbed.win_iscsi_target) to export. They are no
     disks of the host itself, and a restart of the service C(WinTarget) loses them.
   - O(provider=aim) makes drives of the host itself with Arsenal Image Mounter, of exactly the size that is asked for, and gives them an MBR without
-    partitions. They go when the host restarts; the next run makes them again. Nothing marks them, so the record on the controller tells them from those of
+    partitions. They go when the host restarts; the next run makes them again. Nothing marks them, so the record on the controller separates them from disks of
     others by their number, size, unique id and serial, which is drawn again for each.
   - O(provider=preinstalled) finds a RAM disk that another product made, which has to be online, proves it by model and size, and gives it an MBR without
     partitions.
-  - Removes only what carries the testbed in its description or stands in its record; a disk that a target exports or that has partitions is not removed.
+  - Removes only what carries the testbed in its description or is in its record; a disk that a target exports or that has partitions is not removed.
 options:
   state:
     description: "V(present) makes the disks of O(disks) and removes the other ones of this testbed, V(absent) removes them all."
@@ -35,7 +35,7 @@ options:
   aim_driver_folder:
     description:
       - Folder on the host with the setup files of Arsenal Image Mounter's driver. When the driver is missing it is installed from there, and removed with
-        O(state=absent) once nobody has a device left. Empty installs none.
+        O(state=absent) once no device is left. Empty installs none.
       - Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow, and this module again.
     type: str
     default: ""
@@ -130,7 +130,7 @@ layers:
       type: str
       sample: target-bench
     kind:
-      description: What kind of place it is.
+      description: The kind of layer.
       returned: always
       type: str
       sample: target
@@ -155,7 +155,7 @@ layers:
       type: int
       sample: 67108864
     identity:
-      description: What proves that the path is that device.
+      description: Proof that the path is that device.
       returned: always
       type: dict
       sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
@@ -165,13 +165,13 @@ layers:
       type: dict
       sample: {provider: lio}
 steps:
-  description: What was changed, or would be in check mode; secrets are in none of them.
+  description: Changes made, or planned in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

@@ -14,7 +14,7 @@ description:
   - Changes nothing.
 options:
   testbed_id:
-    description: What another testbed of this collection has on the host is left out.
+    description: Entries of another testbed of this collection on the host are left out.
     type: str
     default: ""
 extends_documentation_fragment:
@@ -56,7 +56,7 @@ storage_state:
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 ours:
-  description: The lines whose virtual disk or target carries the stamp of the testbed; sections in which nothing tells owners are not in it.
+  description: The lines whose virtual disk or target carries the stamp of the testbed; sections without ownership information are not in it.
   returned: success
   type: dict
   sample: {targets: [], virtual_disks: []}

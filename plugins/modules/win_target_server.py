@@ -82,13 +82,13 @@ unfinished:
   type: bool
   sample: false
 steps:
-  description: What was changed, or would be in check mode; secrets are in none of them.
+  description: Changes made, or planned in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
   contains:
     op:
-      description: What is done.
+      description: The kind of step.
       returned: always
       type: str
       sample: create

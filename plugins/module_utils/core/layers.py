@@ -116,7 +116,7 @@ def purpose_of(variable: str, given: str | None, beneath: Layer | None) -> str:
         raise bad_value(
             f"{variable} purpose",
             given,
-            f"Layer {beneath['name']} beneath it is {inherited}: give both the same, or leave it out here.",
+            f"Layer {beneath['name']} below it is {inherited}: give both the same, or leave it out here.",
         )
     return given or inherited or "data"
 

@@ -200,14 +200,14 @@ def _spans(text: str) -> list[Any]:
             raise Failure(
                 "no_result", "This is diskspd's text output, which has fewer figures and rounds them.", remedy
             )
-        raise Failure("no_result", "This is no XML output of diskspd: it has no Results.", remedy)
+        raise Failure("no_result", "This is not XML output of diskspd: it has no Results.", remedy)
     runs = []
     for document in documents:
         try:
             # Paths come in the code page of the host, so a byte may be no text.
             root = ElementTree.fromstring(_escaped(document).encode("utf-8", "replace"))  # noqa: S314, entities are refused above
         except (ElementTree.ParseError, RecursionError) as error:
-            raise _unreadable(f"it is no XML: {error}") from error
+            raise _unreadable(f"it is not XML: {error}") from error
         # The profile has time spans of its own.
         profiles = root.findall("Profile/TimeSpans/TimeSpan")
         spans = root.findall("TimeSpan")

@@ -194,7 +194,7 @@ def _rows(lines: Iterable[str], width: int) -> Iterator[tuple[int, list[str] | N
         if row is not None and len(row) == width:
             yield number, row
             continue
-        what = "is no CSV" if row is None else f"has {len(row)} fields, but the first has {width}"
+        what = "is not CSV" if row is None else f"has {len(row)} fields, but the first has {width}"
         broken = (number, _unreadable(f"line {number} {what}; perhaps a spreadsheet saved it"))
         if row is not None and len(row) > width:
             raise broken[1]

@@ -521,7 +521,7 @@ def _refuse_options(workload: Workload, path: Any) -> None:
             remedy = f"It is an option of {' and '.join(others)}; set ioengine to that."
         else:
             remedy = (
-                "What could reach another place, run a command, hide an error or change what is recorded is not passed on; "
+                "Options that could reach another place, run a command, hide an error or change the record are not passed on; "
                 "docs/workloads.md lists what is."
             )
         raise Failure(

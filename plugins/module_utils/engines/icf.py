@@ -55,7 +55,7 @@ def access_line(line: str, where: str) -> dict[str, Any]:
     """One line of an access specification by LINE_KEYS; sizes in bytes, delay in milliseconds, burst in I/Os."""
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(LINE_KEYS) or not all(re.fullmatch(r"\d{1,10}", cell) for cell in cells):
-        raise _unreadable(where, f"{line[:60]!r} is no line of an access specification (8 whole numbers)")
+        raise _unreadable(where, f"{line[:60]!r} is not a line of an access specification (8 whole numbers)")
     values = dict(zip(LINE_KEYS, map(int, cells)))
     for key in ("of_size", "reads", "random"):
         if values[key] > 100:
@@ -410,7 +410,7 @@ def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
     numbers = [int(word) for word in words if re.fullmatch(r"\d{1,6}", word)]
     kind = words[-1].upper() if words else ""
     if len(numbers) != (3 if end is None else 2) or kind not in ("LINEAR", "EXPONENTIAL") or not numbers[0]:
-        raise _unreadable(key, f"{' '.join(words)!r} is no cycle")
+        raise _unreadable(key, f"{' '.join(words)!r} is not a cycle")
     start, step, last = numbers[0], numbers[-1], numbers[1] if end is None else end
     if not step or (kind == "EXPONENTIAL" and step == 1):
         raise _unreadable(key, f"{' '.join(words)!r} never ends")
@@ -713,7 +713,7 @@ def _lines(workload: Workload) -> tuple[Any, ...]:
                     "IOMeter",
                     "block_sizes",
                     workload["block_sizes"],
-                    f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
+                    f"{part['percent']} % of {share} % {name}s is not a whole percent of all I/Os; "
                     "choose shares that are.",
                 )
             rows.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))

@@ -79,7 +79,7 @@ def results(text: str) -> list[Any]:
     if not runs:
         raise Failure(
             "no_result",
-            "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
+            "This is not a result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
             "Give the CSV file that IOMeter wrote with /r.",
         )
     return [result for run in runs for result in _of_run(run)]
@@ -215,7 +215,7 @@ class _Row:
     def count(self, name: str) -> int:
         value = self.number_of(name) or 0
         if value != int(value):
-            raise _unreadable(self.number, f"{name} is {value!r}, which is no count")
+            raise _unreadable(self.number, f"{name} is {value!r}, which is not a count")
         return int(value)
 
 
@@ -508,7 +508,7 @@ class Iometer(ByTime):
         if disk["sector_bytes"] != SECTOR_BYTES:
             raise Failure(
                 "workload_unsupported",
-                f"IOMeter counts sectors, and those of {path} have {disk['sector_bytes']} bytes, not {SECTOR_BYTES}.",
+                f"IOMeter counts sectors of {SECTOR_BYTES} bytes, and the sectors of {path} have {disk['sector_bytes']}.",
                 "Use another engine for this disk.",
                 engine="iometer",
                 path=path,

@@ -29,11 +29,11 @@ def results(text: str) -> list[dict[str, Any]]:
         parser.close()
     except (AssertionError, NotImplementedError) as error:
         # What html.parser raises at a broken declaration, and what it raised before Python 3.10.
-        raise _unreadable(f"it is no HTML: {error}") from error
+        raise _unreadable(f"it is not HTML: {error}") from error
     if not any(_OVERALL in report["values"] for report in parser.reports):
         raise Failure(
             "no_result",
-            f"This is no report of JetStress: it has no cell {_OVERALL!r}.",
+            f"This is not a report of JetStress: it has no cell {_OVERALL!r}.",
             "Give the file <type>_<date>.html that JetStress wrote at the end of the test.",
         )
     return [_result(report) for report in parser.reports]

@@ -306,7 +306,7 @@ def kept_text(state: NetworkState, record: dict[str, Any]) -> list[str]:
     if not devices:
         return []
     return [
-        f"{', '.join(devices)} of {state['host']} stay with the port groups and switches beneath, because they are still bound to the iSCSI adapter, "
+        f"{', '.join(devices)} of {state['host']} stay with the port groups and switches below them, because they are still bound to the iSCSI adapter, "
         "which others use. Run teardown again when they are gone."
     ]
 

@@ -213,7 +213,7 @@ class IsoStore:
 
 def damaged(path: str, why: str) -> Failure:
     return Failure(
-        "ova_damaged", f"The archive {path} is no OVA that can be used: {why}.", "Give a whole OVA file.", path=path
+        "ova_damaged", f"The archive {path} cannot be used as an OVA: {why}.", "Give a whole OVA file.", path=path
     )
 
 

@@ -39,7 +39,7 @@ def check_secret(variable: str, secret: str | None) -> None:
     if secret and (not low <= len(secret) <= high or not re.fullmatch(r"[!-~]+", secret)):
         raise Failure(
             "bad_value",
-            f"{variable} is no secret for NBD: it has {len(secret)} characters.",
+            f"{variable} is not a valid NBD secret: it has {len(secret)} characters.",
             f"Use {low} to {high} letters, digits and signs, without blanks.",
             variable=variable,
         )

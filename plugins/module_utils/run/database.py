@@ -160,7 +160,7 @@ def refuse_wrong_rows(cluster: Cluster, conditions: Collection[int] = tproc_c.CO
         first = broken[0]
         raise Failure(
             "database_inconsistent",
-            f"Of the rows as loaded condition {first['condition']} does not hold ({first['text']}), such as {first.get('example')}.",
+            f"Condition {first['condition']} does not hold for the rows as loaded ({first['text']}), such as {first.get('example')}.",
             "Remove the database and load it again.",
             conditions=broken,
         )

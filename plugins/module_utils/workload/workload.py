@@ -650,7 +650,7 @@ def _contradictions(workload: Workload) -> Iterator[Any]:
     yield (
         has("verify") and has("data"),
         "data",
-        "What is verified fills the blocks with checksums and random data; leave data out.",
+        "Verification fills the blocks with checksums and random data; leave data out.",
     )
     yield has("loops") and has("io_bytes"), "io_bytes", "Give loops or io_bytes, not both."
     least = workload["workers"] * block_bounds(workload)[1]

@@ -121,9 +121,7 @@ def validate(search: object) -> Search:
 def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
     name = "search.max_iops"
     if options["key"] == "rate_iops":
-        raise bad_value(
-            f"{name}.key", "rate_iops", "A rate that is asked for is no maximum; use queue_depth or workers."
-        )
+        raise bad_value(f"{name}.key", "rate_iops", "A requested rate is not a maximum; use queue_depth or workers.")
     _check_key(options["key"], name)
     return {"key": options["key"], **_validate_reach(options, name)}
 

@@ -101,7 +101,7 @@ class WindowsRun(WindowsScripts):
             self.engine.session if self.settings["session"] == "auto" else self.settings["session"],
         )
         if self.session == "interactive" and program["console_user"].lower() != program["account"].lower():
-            who = program["console_user"] or "nobody"
+            who = program["console_user"] or "no user"
             raise Failure(
                 "no_session",
                 f"{self.engine.name} needs a desktop, but {who} is logged on at the console of {self.host}.",
@@ -374,7 +374,7 @@ class WindowsRun(WindowsScripts):
             return [
                 Failure(
                     "run_lost",
-                    f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or someone ended it.",
+                    f"The task that ran {self.engine.name} is gone from {self.host}: the host was restarted, or someone ended it.",
                 ).as_fault()
             ]
         if ended["error"]:

@@ -76,7 +76,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "testbed_network": {
         **DICT,
-        "description": "The network of an ESXi host that its iSCSI stands on: switch, port groups and VMkernel interfaces are made, and bound (docs/esxi.md).",
+        "description": "The network of an ESXi host for its iSCSI: switch, port groups and VMkernel interfaces are made, and bound (docs/esxi.md).",
         "suboptions": NETWORK,
     },
     "testbed_windows": {**BOOL, "description": "Whether the host runs Windows. By default as ansible_connection says."},
@@ -99,7 +99,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "testbed_e2": {
         **DICT,
-        "description": "What of experiment E2 is scaled down: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",
+        "description": "The scaled-down parts of experiment E2: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",
     },
     "testbed_e3": {
         **DICT,

@@ -268,13 +268,13 @@ def _page(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[
         "  datastores:",
         f"    - {store}",
         "",
-        "# What is run at every layer: a profile of docs/workloads.md, or benchmark_workloads of your own.",
+        "# The workloads for every layer: a profile of docs/workloads.md, or benchmark_workloads of your own.",
     ]
     quick = lab["profile"] == FIRST_LOOK
     lines += ["# This one takes minutes, to see that all works; its figures are none to publish."] if quick else []
     lines += [f"benchmark_profile: {lab['profile']}", f"benchmark_repetitions: {3 if quick else 5}"]
     if kind == "windows_esxi":
-        lines += ["# What measures on Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
+        lines += ["# The engine for Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
     return "\n".join(lines) + "\n"
 
 

@@ -94,8 +94,8 @@ def sentence(host: str, entry: dict[str, Any]) -> tuple[str, str]:
     device = ", ".join([*(entry.get("paths") or []), *proofs])
     why = "is not blank, and it is not on record that this testbed has written to it"
     if entry.get("contents") != contents.DATA:
-        why = f"cannot be read ({entry.get('reason') or 'nobody has looked'}), so it may hold something"
-    remedy = f"if nobody needs what is on it, name it in the inventory: {VARIABLE}: {json.dumps([_name(entry)])}"
+        why = f"cannot be read ({entry.get('reason') or 'it was not inspected'}), so it may hold something"
+    remedy = f"if its contents are not needed, name it in the inventory: {VARIABLE}: {json.dumps([_name(entry)])}"
     return f"{device} on {host}, which would be {entry['fate']}, {why}", remedy
 
 
@@ -106,7 +106,7 @@ def not_blank(devices: list[tuple[str, dict[str, Any]]]) -> Failure:
     return Failure(
         "device_not_blank",
         f"{'; '.join(sentences)}. Nothing was touched.",
-        f"Name another device, or, if nobody needs what is on it, name it in the inventory: {VARIABLE}: {json.dumps(names)}.",
+        f"Name another device, or, if its contents are not needed, name it in the inventory: {VARIABLE}: {json.dumps(names)}.",
         devices=sentences,
     )
 

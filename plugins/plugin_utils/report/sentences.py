@@ -266,7 +266,7 @@ def _few_repetitions(report: Report, environments: dict[str, Any]) -> list[Findi
     count = f"{low}" if low == high else f"{low} to {high}"
     return [
         _note(
-            f"{count} repetition{'' if high == 1 else 's'} per layer: too few to tell a small difference from noise; "
+            f"{count} repetition{'' if high == 1 else 's'} per layer: too few to separate a small difference from noise; "
             f"at least {ENOUGH_REPETITIONS} are needed."
         )
     ]

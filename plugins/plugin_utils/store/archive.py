@@ -91,7 +91,7 @@ def _files(archive: bytes) -> Iterator[tuple[str, bytes]]:
         with gzip.GzipFile(fileobj=io.BytesIO(archive)) as stream:
             yield from _members(stream)
     except (OSError, EOFError, zlib.error, tarfile.HeaderError) as error:
-        raise _damaged(f"What a host has packed cannot be read: {error}.") from error
+        raise _damaged(f"The archive of a host cannot be read: {error}.") from error
 
 
 def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
@@ -104,9 +104,9 @@ def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
             return
         member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         if number >= MOST_MEMBERS or member.type not in FILE_TYPES + FOLDER_TYPES + EXTRA_TYPES or member.size < 0:
-            raise _damaged(f"What a host has packed holds what no runner writes: {member.name[:80]!r}.")
+            raise _damaged(f"The archive of a host holds a file that no runner writes: {member.name[:80]!r}.")
         if member.type in EXTRA_TYPES and member.size > LARGEST_EXTRA_BYTES:
-            raise _damaged(f"What a host has packed holds a header of {member.size} bytes.")
+            raise _damaged(f"The archive of a host holds a header of {member.size} bytes.")
         padded = -(-member.size // BLOCK_BYTES) * BLOCK_BYTES
         taken += padded
         if taken > LARGEST_ARCHIVE_BYTES:

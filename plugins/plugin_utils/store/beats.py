@@ -34,11 +34,11 @@ def _problem(line: Any) -> str | None:
         not isinstance(line.get(key, kind()), kind)
         for key, kind in (("started_utc", str), ("note", str), ("variant", str))
     ):
-        return "its words are no words"
+        return "its words are not text"
     for key in FIGURES:
         figure = line.get(key, 1)
         if type(figure) not in (int, float) or not math.isfinite(figure) or figure <= 0:
-            return f"its {key} is no rate"
+            return f"its {key} is not a rate"
     played = any(key in line for key in FIGURES)
     if played and not (type(line.get("round")) is int and line.get("started_utc")):
         return "it has no round or no time"

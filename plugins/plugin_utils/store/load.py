@@ -374,7 +374,7 @@ def _installations(run: Run, added: additions.Additions) -> list[dict[str, Any]]
             continue
         timed = added.to(timed)
         if timed.get("schema") != INSTALLATION or not _timed(timed) or not installations_store.named(name, timed):
-            run.damaged.append({"file": name, "reason": f"it is no installation of schema {INSTALLATION}"})
+            run.damaged.append({"file": name, "reason": f"it is not an installation of schema {INSTALLATION}"})
             continue
         raw = (timed.get("counters") or {}).get("raw")
         raw = raw if isinstance(raw, dict) and raw.get("file") else {}

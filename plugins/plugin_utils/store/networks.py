@@ -35,11 +35,11 @@ def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, An
 
 def _problem(line: Any) -> str | None:
     if not isinstance(line, dict) or any(not isinstance(line.get(key), str) for key in WORDS):
-        return "it is no link between two hosts"
+        return "it is not a link between two hosts"
     if "note" in line:
         return None if isinstance(line["note"], str) and line["note"] else "its note says nothing"
     for key in FIGURES:
         figure = line.get(key, 0)
         if type(figure) not in (int, float) or not math.isfinite(figure) or figure <= 0:
-            return f"its {key} is no rate and no time"
+            return f"its {key} is neither a rate nor a time"
     return None

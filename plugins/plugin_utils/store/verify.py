@@ -191,7 +191,7 @@ def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any],
         return [{"file": f"{place}/result.json", "reason": failure.what}], []
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         return [
-            {"file": place, "reason": f"its files cannot be read as those of a point: {type(error).__name__} {error}"}
+            {"file": place, "reason": f"its files cannot be read as files of a point: {type(error).__name__} {error}"}
         ], []
     if "meta.json" not in files and result["status"] == "measured":
         return [{"file": f"{place}/meta.json", "reason": "it is missing"}], []

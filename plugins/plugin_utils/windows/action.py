@@ -151,7 +151,7 @@ class WindowsScripts:
         if not isinstance(state, dict) or "about" not in state:
             raise Failure(
                 "state_unreadable",
-                "The host's answer is no state.",
+                "The host's answer is not a state.",
                 "Update ansible.windows, and look at the host with -vvv.",
             )
         return without_repeats(cast(State, state))

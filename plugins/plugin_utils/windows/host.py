@@ -197,13 +197,13 @@ def refuse_disk(
         raise Failure(
             "wrong_unique_id",
             f"{what} is disk {disk['number']} with unique id {disk['unique_id']}, where {unique_id} is expected.",
-            "Run build again, so that the layers are those of today.",
+            "Run build again, so that the layers are up to date.",
             **facts,
         )
     if disk["offline"] and not proven and unique_id is None:
         raise Failure(
             "disk_offline",
-            f"{what} is disk {disk['number']}, which is offline ({disk['offline_reason'] or 'no reason told'}), perhaps on purpose.",
+            f"{what} is disk {disk['number']}, which is offline ({disk['offline_reason'] or 'no reason given'}), perhaps on purpose.",
             "Bring it online by hand if it may be overwritten.",
             offline_reason=disk["offline_reason"],
             **facts,

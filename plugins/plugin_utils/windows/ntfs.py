@@ -67,7 +67,7 @@ def check(params: dict[str, Any]) -> list[Any]:
         if not layer:
             raise Failure(
                 "layer_missing",
-                f"Datastore {wanted['name']} stands on layer {wanted['layer']}, which was never published on this host.",
+                f"Datastore {wanted['name']} is on layer {wanted['layer']}, which was never published on this host.",
                 "Run the role that makes that layer first.",
                 layer=wanted["layer"],
             )

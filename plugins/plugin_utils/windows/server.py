@@ -90,7 +90,7 @@ def plan(
                 raise Failure(
                     "service_in_use",
                     f"The service {TARGET_SERVICE} must restart before this host may log in to itself, which would lose {users(state)[0]}.",
-                    "Run teardown first, so that nobody uses the target server, and then build again.",
+                    "Run teardown first, so that the target server is unused, and then build again.",
                     users=users(state),
                 )
             calls.append(_restart())

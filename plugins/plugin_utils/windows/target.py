@@ -195,7 +195,7 @@ def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str
     if not path:
         raise Failure(
             "layer_not_exportable",
-            f"LUN {lun['name']} stands on layer {lun['layer']}, which is no virtual disk of the target server.",
+            f"LUN {lun['name']} is on layer {lun['layer']}, which is not a virtual disk of the target server.",
             "Use the RAM disk provider iscsi_target, or a VHDX file on a volume of that disk.",
             layer=lun["layer"],
         )
@@ -311,7 +311,7 @@ def refuse_foreign(
             ours = lun["path"].lower() in {path.lower() for path in memory.get("files", [])}
             raise Failure(
                 "file_foreign",
-                f"The file {lun['path']} exists, and is no virtual disk of this testbed.",
+                f"The file {lun['path']} exists, and is not a virtual disk of this testbed.",
                 "A teardown was interrupted before it removed the file: run teardown once more."
                 if ours
                 else "Use another path, or remove the file.",

@@ -112,7 +112,7 @@ def test_the_refusal_names_the_device_and_the_line_to_write():
     assert failure.code == "device_not_blank"
     assert str(failure) == (
         "/dev/nvme1n1, serial S77 on store01, which would be OVERWRITTEN, is not blank, and it is not on record that this testbed has written to it. "
-        'Nothing was touched. Name another device, or, if nobody needs what is on it, name it in the inventory: testbed_allow_device: ["S77"].'
+        'Nothing was touched. Name another device, or, if its contents are not needed, name it in the inventory: testbed_allow_device: ["S77"].'
     )
     unread = written.not_blank(strange(entry(contents="unreadable", reason="EACCES")))
     assert "cannot be read (EACCES), so it may hold something" in str(unread)

@@ -22,8 +22,10 @@ UNITS = "second|minute|hour|host|layer|link|point|line|round|disk|guest|lane|cha
 PATTERNS = {
     # "What is measured is told by …": a subject that is a clause. A question is none.
     "free relative": re.compile(r"(?:^|[.:;|>] |^[-*#>]+ |\"|\*\*)What(?:ever)? [a-z][^.?!|\n]*(?![^.!|\n]*\?)(?=[.!|\n]|$)", re.M),
-    "tell for report": re.compile(r"\b(?:tells?|told|telling)\b"),
-    "meanwhile, besides, anew, beneath, nobody": re.compile(r"\b(?:meanwhile|besides|anew|beneath|nobody)\b", re.I),
+    # "cannot tell" is the name of a verdict, and plain English; an address of the web has words of its own.
+    "tell for report": re.compile(r"(?<!annot )(?<!-)\b(?:tells?|told|telling)\b"),
+    # A system's user without rights is called nobody.
+    "meanwhile, besides, anew, beneath, nobody": re.compile(r"\b(?:meanwhile|besides|anew|beneath|(?<![`\"(])nobody)\b", re.I),
     "stands in, lies in": re.compile(r"\b(?:stands?|lies?|lay) (?:in|on|at|there|beside|behind|below|between|within|outside|beyond|above)\b"),
     "is no": re.compile(r"(?<!there )(?<!There )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b)[a-zA-Z]"),
     "those of, another one": re.compile(r"\b(?:those of|another one)\b"),

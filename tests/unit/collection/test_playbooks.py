@@ -291,9 +291,7 @@ def test_a_failed_host_stops_what_stands_on_it_and_nothing_else(lab, tmp_path):
         "t1": 1,
         "c1": 1,
     }
-    assert "t1 failed, and c1 stands on what is made there; mend what is told above, and build again." in json.dumps(
-        document
-    )
+    assert "t1 failed, and c1 depends on it; correct the failures above, and build again." in json.dumps(document)
 
 
 @pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.name)

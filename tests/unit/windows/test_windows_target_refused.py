@@ -97,7 +97,7 @@ def test_what_is_complete_is_taken():
         ({"luns": [lun(2, "a", **vhdx("E:\\lab\\..\\x.vhdx"))]}, "bad_value", "full path on a local volume"),
         ({"luns": [lun(2, "a", **vhdx("\\\\server\\x.vhdx"))]}, "bad_value", "full path on a local volume"),
         ({"luns": [lun(2, "a", layer="backing-z")]}, "layer_missing", "never published"),
-        ({"luns": [lun(2, "a", layer="backing-plain")]}, "layer_not_exportable", "no virtual disk"),
+        ({"luns": [lun(2, "a", layer="backing-plain")]}, "layer_not_exportable", "not a virtual disk"),
     ],
 )
 def test_what_is_incomplete_or_contradicts_itself_is_refused(change, code, says):

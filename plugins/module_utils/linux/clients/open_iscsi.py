@@ -154,7 +154,7 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
         raise Failure(
             "relogin_pending",
             f"The session to {target['iqn']} at {name['portal']} logged in with other CHAP names or secrets than are wanted now, so it ends for good when its "
-            f"connection breaks; and it cannot log in anew while it is in use ({'; '.join(current['busy'])}).",
+            f"connection breaks; and it cannot log in again while it is in use ({'; '.join(current['busy'])}).",
             "Stop what uses its disks (teardown does) and build again, or set the former secret again on both sides.",
             target_iqn=target["iqn"],
             portal=name["portal"],

@@ -78,7 +78,7 @@ def look(path: str) -> dict[str, Any]:
     """{contents: blank, data or unreadable, and then the reason}. Reads past the page cache, so the device is neither changed nor held."""
     try:
         if not stat.S_ISBLK(os.stat(path).st_mode):
-            return {"contents": UNREADABLE, "reason": "it is no block device"}
+            return {"contents": UNREADABLE, "reason": "it is not a block device"}
         size = block_device.size_bytes(path)
         if not size:
             return {"contents": UNREADABLE, "reason": "it has no size"}

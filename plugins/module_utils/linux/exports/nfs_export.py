@@ -327,7 +327,7 @@ class Exports:
                     + (
                         f"holds the file system {shows or 'of ' + mount['source']}, the layer"
                         if mount
-                        else "is no mount point, the layer"
+                        else "is not a mount point, the layer"
                     )
                     + f" {entry['layer']} is {entry['uuid']}.",
                     "Build the datastore again.",

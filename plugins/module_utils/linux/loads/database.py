@@ -96,7 +96,7 @@ def mount_of(params: dict[str, Any]) -> str:
     if mount is None:
         raise Failure(
             "database_unproven",
-            f"{point} of layer {name} is no mount point.",
+            f"{point} of layer {name} is not a mount point.",
             "Build the datastore again.",
             path=point,
         )

@@ -406,7 +406,7 @@ class Installation:
         return Failure(
             "installation_failed",
             f"The installation on layer {self.layer['name']} could not {what}: {why}.",
-            "It is no time and is not kept. Correct the cause, such as a disk that is too small, and run again with the same run_id.",
+            "It has no valid time and is not kept. Correct the cause, such as a disk that is too small, and run again with the same run_id.",
             layer=self.layer["name"],
             log=self.log[-4000:],
         )
@@ -415,7 +415,7 @@ class Installation:
         raise Failure(
             "installation_failed",
             f"The installation on layer {self.layer['name']} was ended by signal {number}.",
-            "It is no time. Run again with the same run_id.",
+            "It has no valid time. Run again with the same run_id.",
             layer=self.layer["name"],
         )
 

@@ -155,7 +155,7 @@
     let [from, to] = [0, 1];
     const mark = svg('circle', 'here');
     mark.setAttribute('r', 6);
-    const tell = (text, x, y, box) => {
+    const annotate = (text, x, y, box) => {
       mark.setAttribute('cx', 100 * x + '%');
       mark.setAttribute('cy', y);
       chart.append(mark);
@@ -187,7 +187,7 @@
       event.preventDefault();
       const box = frame(), all = places(box).filter((place) => place.x >= 0 && place.x <= 1).sort((a, b) => a.x - b.x);
       keyed = Math.max(0, Math.min(all.length - 1, keyed + (event.key === 'ArrowRight' ? 1 : -1)));
-      if (all[keyed]) { at = all[keyed].x; tell(all[keyed].say(), at, all[keyed].y, box); }
+      if (all[keyed]) { at = all[keyed].x; annotate(all[keyed].say(), at, all[keyed].y, box); }
     });
     chart.addEventListener('blur', quiet);
 
@@ -231,7 +231,7 @@
         const distance = Math.abs(place.x - at) * box.width * (lines.length ? 2 : 1) + Math.abs(place.y - y);
         if (best === null || distance < best.distance) { best = { ...place, distance }; }
       });
-      if (best) { tell(best.say(), best.x, best.y, box); }
+      if (best) { annotate(best.say(), best.x, best.y, box); }
     });
     window.addEventListener('pointerup', (event) => {
       if (start !== null && chart.classList.contains('zooming')) {
@@ -246,6 +246,6 @@
     chart.addEventListener('pointerleave', quiet);
   };
   document.querySelectorAll('svg.plot').forEach(enliven);
-  // A chart that a script of the page has drawn anew.
+  // A chart that a script of the page has drawn again.
   document.addEventListener('drawn', (event) => enliven(event.target));
 })();

@@ -65,7 +65,7 @@ def of_run(report: Report) -> dict[str, Any] | None:
     ]
     return {
         "said": [moved_words(move) for move in report.beats if move["verdict"] in ("slower", "faster")],
-        "told": any(move["verdict"] != "too_few" for move in report.beats),
+        "judged": any(move["verdict"] != "too_few" for move in report.beats),
         "least": LEAST_TREND,
         "unplayed": report.unplayed,
         "table": Table("Reference check", head, rows) if rows else None,

@@ -50,7 +50,7 @@ def test_blank_is_one_byte_again_and_again(samples, is_blank):
 
 def test_what_cannot_be_read_is_not_called_blank(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(bytes(4096))
-    assert contents.look(str(tmp_path / "file")) == {"contents": "unreadable", "reason": "it is no block device"}
+    assert contents.look(str(tmp_path / "file")) == {"contents": "unreadable", "reason": "it is not a block device"}
     assert contents.look(str(tmp_path / "none")) == {"contents": "unreadable", "reason": "ENOENT"}
     monkeypatch.setattr(contents.stat, "S_ISBLK", lambda mode: True)
     monkeypatch.setattr(contents.block_device, "size_bytes", lambda path: 0)
