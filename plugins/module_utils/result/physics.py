@@ -7,6 +7,8 @@
   lasted before the measured time began, which is at most the greatest latency. J. D. C. Little, "A proof for the queuing formula: L = lambda W",
   Operations Research 9 (1961). The mean number in flight is I/Os x mean latency / T.
 - *bytes for each I/O*: between the smallest and the largest block of the workload.
+- *share of reads*: a workload of one direction does nothing of the other.
+- *latencies*: least <= mean <= greatest, and a mean that lies where the bins of the histogram allow.
 
 An engine that breaks one has lost count or its clock has stepped. That IOPS and run time give the number of I/Os is held where an engine's output is read.
 """
@@ -22,6 +24,9 @@ from ..workload.workload import Workload, block_bounds
 TOLERANCE = 0.01
 # I/Os that were under way when the measured time began or ended may be counted without their bytes, or the other way round.
 EDGES = 2
+# How wide a bin of fio's histograms is; the first ones hold single nanoseconds. The last one begins here.
+BIN_SHARE, BIN_NS = 1 / 64, 2
+LAST_BIN_NS = 17_000_000_000
 
 
 def checks(
@@ -57,7 +62,45 @@ def checks(
                 "most_bytes": most,
             }
         )
-    return made
+    return made + latency_checks(total)
+
+
+def latency_checks(total: dict[str, Any]) -> list[dict[str, Any]]:
+    """mean_in_range: least_ns <= mean_ns <= most_ns. bins_and_mean: the same of what the bins of the histogram allow. Only those that fail."""
+    mean, made = total.get("latency_mean_ns"), []
+    if mean is None:
+        return []
+    least, most = total.get("latency_min_ns"), total.get("latency_max_ns")
+    if least is not None and most is not None:
+        made.append(_range("mean_in_range", mean, least, most))
+    bins: dict[str, int] = (total.get("histogram") or {}).get("bins") or {}
+    count = sum(bins.values())
+    if count:
+        middle = sum(int(edge) * number for edge, number in bins.items()) / count
+        highest = middle * (1 + BIN_SHARE)
+        # The last bin holds all that took longer, too.
+        if max(map(int, bins)) >= LAST_BIN_NS:
+            highest = max(highest, most or mean, mean)
+        made.append(_range("bins_and_mean", mean, middle * (1 - BIN_SHARE), highest))
+    return [check for check in made if not check["ok"]]
+
+
+def _range(name: str, mean: float, least: float, most: float) -> dict[str, Any]:
+    allowed = least * (1 - TOLERANCE) - BIN_NS <= mean <= most * (1 + TOLERANCE) + BIN_NS
+    return {
+        "name": name,
+        "ok": allowed,
+        **{key: float(f"{value:.6g}") for key, value in (("mean_ns", mean), ("least_ns", least), ("most_ns", most))},
+    }
+
+
+def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """[read_share] where a workload of one direction did some of the other."""
+    read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
+    wanted = workload["read_percent"]
+    if not (write if wanted == 100 else read if wanted == 0 else 0):
+        return []
+    return [{"name": "read_share", "ok": False, "read_percent": 100 * read / (read + write), "wanted_percent": wanted}]
 
 
 def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Fault]]:
@@ -68,17 +111,30 @@ def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[s
     in_flight, bounds = workload["queue_depth"] * workload["workers"], block_bounds(workload)
     made: dict[str, dict[str, Any]] = {}
     for part in parts:
-        for check in (
-            checks(part.get("total", {}), part["runtime_s"], in_flight, bounds) if part.get("runtime_s") else []
-        ):
+        for check in _all(workload, part, in_flight, bounds) if part.get("runtime_s") else []:
             if made.setdefault(check["name"], check)["ok"]:
                 made[check["name"]] = check
     failed = [check for check in made.values() if not check["ok"]]
     return list(made.values()), [Failure("impossible_figures", words(check)).as_fault() for check in failed]
 
 
+def _all(workload: Workload, part: dict[str, Any], in_flight: int, bounds: tuple[int, int]) -> list[dict[str, Any]]:
+    made = checks(part.get("total", {}), part["runtime_s"], in_flight, bounds)
+    # Where the bins are of completion alone, the mean of all may be above them.
+    if "completion_percentiles" in part.get("flags", ()):
+        made = [check for check in made if check["name"] != "bins_and_mean" or check["mean_ns"] < check["least_ns"]]
+    return made + _reads(workload, part)
+
+
 def words(check: dict[str, Any]) -> str:
     """Why a check that failed cannot be true."""
+    if check["name"] == "read_share":
+        return f"{check['read_percent']:g} % of the I/Os were reads, but the workload's are {check['wanted_percent']} %: the engine did another workload."
+    if check["name"] in ("mean_in_range", "bins_and_mean"):
+        where = (
+            "the least and the greatest latency" if check["name"] == "mean_in_range" else "the bins of the latencies"
+        )
+        return f"The mean latency is {check['mean_ns']:g} ns, but {where} allow {check['least_ns']:g} to {check['most_ns']:g}: one of them is wrong."
     if check["name"] == "littles_law":
         return (
             f"{check['in_flight']:g} I/Os were in flight on average by count and latency, but never more than {check['limit']:g} can have been: "

@@ -124,3 +124,54 @@ def test_of_many_hosts_each_is_judged():
     wrong = point([good], clients=clients)
     assert [failure["code"] for failure in wrong["failures"]] == ["impossible_figures"]
     assert "5000 bytes on average, but the workload's have 4096 to 4096" in wrong["failures"][0]["message"]
+
+
+def judged(read: int, write: int, percent: int, flags: tuple = (), **latency) -> list:
+    """Names of the checks that fail of a run of 10 s at queue depth 64."""
+    total = {"ios": read + write, "bytes": (read + write) * BLOCK, **latency}
+    part = {"runtime_s": 10.0, "total": total, "read": {"ios": read}, "write": {"ios": write}, "flags": list(flags)}
+    checks, wrong = physics.judged(normalise({"read_percent": percent, "queue_depth": 64}), [part])
+    failing = [check["name"] for check in checks if not check["ok"]]
+    assert [failure["code"] for failure in wrong] == ["impossible_figures"] * len(failing)
+    return failing
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "percent", "fails"),
+    [
+        (9_999, 1, 100, True),
+        (10_000, 0, 100, False),
+        (1, 9_999, 0, True),
+        (0, 9_999, 0, False),
+        # How much of a mixture is read is drawn.
+        (900, 100, 70, False),
+    ],
+)
+def test_a_workload_of_one_direction_does_nothing_of_the_other(read, write, percent, fails):
+    assert judged(read, write, percent) == (["read_share"] if fails else [])
+
+
+def test_a_mean_lies_between_the_least_and_the_greatest():
+    limits = {"latency_min_ns": 2_000, "latency_max_ns": 90_000}
+    assert judged(9_000, 0, 100, latency_mean_ns=30_000.0, **limits) == []
+    assert judged(9_000, 0, 100, latency_mean_ns=1_500.0, **limits) == ["mean_in_range"]
+    assert judged(9_000, 0, 100, latency_mean_ns=95_000.0, **limits) == ["mean_in_range"]
+
+
+def test_a_mean_lies_where_the_bins_allow():
+    bins = {"histogram": {"unit": "ns", "bins": {"20096": 6_000, "40192": 3_000}}}
+    assert judged(9_000, 0, 100, latency_mean_ns=26_900.0, **bins) == []
+    assert judged(9_000, 0, 100, latency_mean_ns=28_500.0, **bins) == ["bins_and_mean"]
+    assert judged(9_000, 0, 100, latency_mean_ns=25_500.0, **bins) == ["bins_and_mean"]
+    # Of completion alone: submission comes on top, and never below.
+    alone = ("completion_percentiles",)
+    assert judged(9_000, 0, 100, alone, latency_mean_ns=28_500.0, **bins) == []
+    assert judged(9_000, 0, 100, alone, latency_mean_ns=25_500.0, **bins) == ["bins_and_mean"]
+
+
+def test_the_last_bin_is_open():
+    bins = {"histogram": {"unit": "ns", "bins": {"20096": 8_999, "17112760320": 1}}}
+    assert judged(9_000, 0, 100, latency_mean_ns=3_000_000.0, latency_max_ns=26_000_000_000, **bins) == []
+    assert judged(9_000, 0, 100, latency_mean_ns=1_000_000.0, latency_max_ns=26_000_000_000, **bins) == [
+        "bins_and_mean"
+    ]
