@@ -22,7 +22,7 @@ from ..core.times import utc
 from ..result import histogram
 from ..result import result as schema
 from ..workload.workload import Workload, directions
-from . import fio_options
+from . import fio_latency, fio_options
 from .fio_job import SYNCHRONOUS
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
 from .fio_job import check as check
@@ -542,6 +542,10 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     disagreement = _rates_disagree(record)
     if disagreement:
         _fail(result, "rates_disagree", disagreement)
+    for name in (*schema.DIRECTIONS, "trim", "mixed"):
+        impossible = fio_latency.impossible(record.get(name) or {}, release)
+        if impossible:
+            _fail(result, "impossible_figures", f"Of {name}: {impossible}")
     result["status"] = "failed" if result["failures"] else "measured"
     return schema.without_none(result)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+BEYOND = 10  # I/Os beyond a percentile that it needs to be known
+
 
 def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | None = None) -> dict[str, Any]:
     """Processor time of the whole host for each I/O, from the busy time of an interval and the rate of I/O in it.
@@ -21,6 +23,19 @@ def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | N
         "us_per_io": float(f"{seconds * 1e6:.4g}"),
         **({"mhz_per_iops": float(f"{seconds * mhz:.4g}")} if mhz else {}),
     }
+
+
+def thin(part: dict[str, Any], percents: dict[float, str]) -> set[str]:
+    """The percentiles (values of ``percents``) that too few I/Os of a direction are beyond for them to be known: fewer than BEYOND of them."""
+    ios = part.get("ios")
+    if not isinstance(ios, (int, float)):
+        return set()
+    return {name for percent, name in percents.items() if not supported(ios, percent)}
+
+
+def supported(ios: float, percent: float) -> bool:
+    """Whether so many I/Os have BEYOND of them beyond a percentile."""
+    return ios * (100 - percent) >= 100 * BEYOND * (1 - 1e-9)
 
 
 def power(figures: dict[str, Any]) -> float:

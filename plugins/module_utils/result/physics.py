@@ -7,7 +7,8 @@
   lasted before the measured time began, which is at most the greatest latency. J. D. C. Little, "A proof for the queuing formula: L = lambda W",
   Operations Research 9 (1961). The mean number in flight is I/Os x mean latency / T.
 - *bytes for each I/O*: between the smallest and the largest block of the workload.
-- *share of reads*: a workload of one direction does nothing of the other.
+  An engine that is not held back has at least one I/O on its way, but for its own work between two I/Os.
+- *share of reads*: a workload of one direction does nothing of the other, and a mixture is drawn.
 - *latencies*: least <= mean <= greatest, and a mean that lies where the bins of the histogram allow.
 
 An engine that breaks one has lost count or its clock has stepped. That IOPS and run time give the number of I/Os is held where an engine's output is read.
@@ -15,6 +16,8 @@ An engine that breaks one has lost count or its clock has stepped. That IOPS and
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from ..core.failure import Failure, Fault
@@ -27,6 +30,18 @@ EDGES = 2
 # How wide a bin of fio's histograms is; the first ones hold single nanoseconds. The last one begins here.
 BIN_SHARE, BIN_NS = 1 / 64, 2
 LAST_BIN_NS = 17_000_000_000
+# The share of reads in a mixture may be so many points off, and so many standard deviations of random draws.
+MIX_POINTS, MIX_DEVIATIONS = 5, 6
+# With fewer in flight on average, and so long without any for each I/O, the latencies leave out most of the time.
+LEAST_IN_FLIGHT, LEAST_IDLE_NS = 0.1, 50_000
+RARELY = "rarely_in_flight"
+# Fewer I/Os are too few for an average.
+LEAST_IOS = 100
+# Keys of a workload, and parts of names of options, that make an engine wait between two I/Os or change the shares of the directions.
+_PACED = ("think_time_us", "rate_iops", "rate_bytes_s")
+_WAITING = re.compile(
+    r"rate|think|lat|delay|flow|poll|sleep|steady|submit|zone|barrier|trim|replay|read_iolog|cpu|sync|lock|thread"
+)
 
 
 def checks(
@@ -95,12 +110,61 @@ def _range(name: str, mean: float, least: float, most: float) -> dict[str, Any]:
 
 
 def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
-    """[read_share] where a workload of one direction did some of the other."""
+    """[read_share] where a workload of one direction did some of the other, or a mixture has another share of reads than the workload."""
     read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
     wanted = workload["read_percent"]
-    if not (write if wanted == 100 else read if wanted == 0 else 0):
+    if 0 < wanted < 100:
+        # Workers may draw the same numbers. A rate is of each direction, and the one that is behind goes first.
+        drawn = (read + write) / workload["workers"]
+        if any(workload.get(key) for key in _PACED) or "verify" in workload or drawn < LEAST_IOS:
+            return []
+        allowed = MIX_POINTS + MIX_DEVIATIONS * math.sqrt(wanted * (100 - wanted) / drawn)
+        wrong = abs(100 * read / (read + write) - wanted) > allowed
+    else:
+        wrong = bool(write if wanted == 100 else read)
+    if not wrong:
         return []
-    return [{"name": "read_share", "ok": False, "read_percent": 100 * read / (read + write), "wanted_percent": wanted}]
+    share = float(f"{100 * read / (read + write):.4g}")
+    return [{"name": "read_share", "ok": False, "read_percent": share, "wanted_percent": wanted}]
+
+
+def _idle(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """[least_in_flight] where hardly ever an I/O was on its way, and no option, pause or rate explains it.
+
+    stalled_s of a part: how long no I/O was completed at all. A host that stands still adds to no latency.
+    """
+    total = part.get("total") or {}
+    ios, mean_ns = total.get("ios") or 0, total.get("latency_mean_ns")
+    if ios < LEAST_IOS or mean_ns is None or _held_back(workload, part):
+        return []
+    busy_s = part["runtime_s"] - part.get("stalled_s", 0)
+    in_flight = ios * mean_ns / 1e9 / busy_s if busy_s > 0 else LEAST_IN_FLIGHT
+    if in_flight >= LEAST_IN_FLIGHT or busy_s * 1e9 / ios - mean_ns < LEAST_IDLE_NS:
+        return []
+    return [
+        {
+            "name": "least_in_flight",
+            "ok": False,
+            "in_flight": float(f"{in_flight:.4g}"),
+            "least": LEAST_IN_FLIGHT,
+            "depth": workload["queue_depth"] * workload["workers"],
+        }
+    ]
+
+
+def flags(checks: list[dict[str, Any]]) -> list[str]:
+    """Flags for the checks that fail without making the point fail."""
+    return [RARELY] if any(check["name"] == "least_in_flight" for check in checks) else []
+
+
+def _held_back(workload: Workload, part: dict[str, Any]) -> bool:
+    options = [name for of in (workload.get("engine_options") or {}).values() for name in of]
+    return (
+        any(workload.get(key) for key in (*_PACED, "sync", "verify"))
+        or bool(part.get("sync"))
+        or (part.get("engine") or {}).get("ioengine") == "null"
+        or any(_WAITING.search(name) for name in options)
+    )
 
 
 def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Fault]]:
@@ -114,7 +178,8 @@ def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[s
         for check in _all(workload, part, in_flight, bounds) if part.get("runtime_s") else []:
             if made.setdefault(check["name"], check)["ok"]:
                 made[check["name"]] = check
-    failed = [check for check in made.values() if not check["ok"]]
+    # The host, or an option that this file does not know, may be the cause of it: RARELY is a flag and not a failure.
+    failed = [check for check in made.values() if not check["ok"] and check["name"] != "least_in_flight"]
     return list(made.values()), [Failure("impossible_figures", words(check)).as_fault() for check in failed]
 
 
@@ -123,7 +188,7 @@ def _all(workload: Workload, part: dict[str, Any], in_flight: int, bounds: tuple
     # Where the bins are of completion alone, the mean of all may be above them.
     if "completion_percentiles" in part.get("flags", ()):
         made = [check for check in made if check["name"] != "bins_and_mean" or check["mean_ns"] < check["least_ns"]]
-    return made + _reads(workload, part)
+    return made + _reads(workload, part) + _idle(workload, part)
 
 
 def words(check: dict[str, Any]) -> str:

@@ -319,6 +319,7 @@ def _add_physics(result: Result, window: list[Any]) -> None:
     if checks:
         result.setdefault("checks", []).extend(checks)
     result["failures"] += wrong
+    result["flags"] += physics.flags(checks)
 
 
 def _add_counters(result: Result, meta: dict[str, Any]) -> None:

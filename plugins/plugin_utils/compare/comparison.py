@@ -240,6 +240,10 @@ def _row(
     if min(side["low"] for side in sides.values()) <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
         return row
+    thin = next(filter(None, (points.thin(group, metric) for group in pair)), None)
+    if thin:
+        row["why"] = thin
+        return row
     logs: list[dict[Any, float]] = [
         {number: math.log(value) for number, value in measured.items()} for measured in values
     ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import KINDS
+from ...module_utils.result.derived import BEYOND, supported
 from ...module_utils.result.result import PERCENTILES
 from .timeline import run_of
 
@@ -236,6 +237,17 @@ def value_of(result: dict[str, Any], metric: Metric) -> float | None:
         else:
             place = place.get(part) if isinstance(place, dict) else None
     return place if isinstance(place, (int, float)) and not isinstance(place, bool) and math.isfinite(place) else None
+
+
+def thin(group: dict[Any, dict[str, Any]], metric: Metric) -> str | None:
+    """Why a percentile of these repetitions is not known: too few I/Os are beyond it. None where it is, and of other metrics."""
+    percent = next((percent for percent, name in PERCENTILES.items() if name == metric.path[-1]), None)
+    counts = [value_of(result, replace(metric, path=(*metric.path[:-1], "ios"))) for result in group.values()]
+    known = [count for count in counts if count is not None]
+    if percent is None or len(known) < len(counts) or supported(sum(known), percent):
+        return None
+    what = "flushes" if metric.path[0] == "sync" else "I/Os"
+    return f"{sum(known):.0f} {what}, too few for p{percent:g}: {BEYOND} have to be beyond it"
 
 
 def place_of(result: dict[str, Any], compared: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import csv
 from collections.abc import Iterator
 from typing import Any
 
+from ...module_utils.result.derived import thin
 from ...module_utils.result.result import PERCENTILES
 from ..store.spreadsheet import harmless
 from .nouns import Report
@@ -91,7 +92,7 @@ class _Columns:
 
     def row(self, point: dict[str, Any]) -> list[Any]:
         steady = point.get("steady_state") or {}
-        parts = {direction: point.get(direction) or {} for direction in DIRECTIONS}
+        parts = {direction: without_thin(point.get(direction) or {}) for direction in DIRECTIONS}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
         return [
             *map(point.get, FIXED),
@@ -108,8 +109,14 @@ class _Columns:
             " ".join(map(str, point["flags"])),
             "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
             *(parts[direction].get(key) for direction, key in self.bounds),
-            *((point.get("sync") or {}).get(metric) for metric in self.sync),
+            *(without_thin(point.get("sync") or {}).get(metric) for metric in self.sync),
         ]
+
+
+def without_thin(part: dict[str, Any]) -> dict[str, Any]:
+    """A direction without the percentiles that too few I/Os are beyond."""
+    gone = thin(part, PERCENTILES)
+    return {key: value for key, value in part.items() if key not in gone} if gone else part
 
 
 def results_csv(report: Report) -> Iterator[str]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils.core.layers import Layer, down
+from ...module_utils.result.derived import BEYOND, supported
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
 from ...module_utils.workload.workload import Workload
 from ..store.cells import Cell, directions_of, pool
 from . import sentences
 from . import split as splitting
 from .nouns import Report, Step, Waterfall
-
-BEYOND = 10  # I/Os above a percentile that it needs to be told
 
 
 def waterfall_of(workload_id: str, layers: list[Layer], measured: list[Any], failed: list[Any]) -> Waterfall:
@@ -123,11 +122,7 @@ def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list
         if None in counts or not counts:
             continue
         ios = sum(counts)
-        few = [
-            (percent, metric)
-            for percent, metric in PERCENTILES.items()
-            if ios * (100 - percent) < 100 * BEYOND * (1 - 1e-9)
-        ]
+        few = [(percent, metric) for percent, metric in PERCENTILES.items() if not supported(ios, percent)]
         gone = [percent for percent, metric in few if metric in figures or metric in cell.bounds.get(direction, {})]
         for _percent, metric in few:
             figures.pop(metric, None)

@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...module_utils.core.failure import Failure
+from ...module_utils.result.derived import thin
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
 from .spreadsheet import harmless
 from .store import value
@@ -140,7 +141,17 @@ POINT_METRICS = {
 
 def table(rows: list[dict[str, Any]]) -> list[list[Any]]:
     """The rows as lists of cells in the order of COLUMNS; None where nothing was measured."""
-    return [[_cell(row, column, where, kind) for column, where, kind in COLUMNS] for row in rows]
+    return [[_cell(row, column, where, kind) for column, where, kind in COLUMNS] for row in map(_supported, rows)]
+
+
+def _supported(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without percentiles that too few I/Os are beyond."""
+    parts = {name: row[name] for name in PARTS if isinstance(row.get(name), dict)}
+    gone = {name: few for name, part in parts.items() if (few := thin(part, PERCENTILES))}
+    return {
+        **row,
+        **{name: {key: parts[name][key] for key in parts[name] if key not in few} for name, few in gone.items()},
+    }
 
 
 def _cell(row: dict[str, Any], column: str, where: str, kind: str) -> Any:

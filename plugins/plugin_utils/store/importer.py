@@ -524,6 +524,8 @@ def _point(
             **bounds([point[direction] for direction in schema.DIRECTIONS if direction in point], point["total"]),
         }
     checks, wrong = physics.judged(point["workload"], entry.get("clients") or [parsed])
+    if any(failure["code"] == "options_contradicted" for failure in parsed["failures"]):
+        wrong = []  # it is known better why
     if parsed.get("grouped"):
         wrong = [{**failure, "message": failure["message"] + _GROUPED} for failure in wrong]
     if checks:
@@ -532,6 +534,7 @@ def _point(
         point.update(status="failed", failures=[*parsed["failures"], *wrong])
     engine = ENGINES.get(str((parsed.get("engine") or {}).get("name")))
     flags = meanings(cast(Workload, point.get("workload") or {}), bool(engine and engine.workers_apart))
+    flags = [*flags, *physics.flags(checks)]
     if flags:
         point["flags"] = list(dict.fromkeys([*point.get("flags", ()), *flags]))
     if entry["job"]:

@@ -472,7 +472,7 @@ def test_a_summary_with_everything_on_is_small():
         "point_id": "initiator-datastore1.4k-mix-r70-rnd100-qd128-w16-0a1b2c.r10",
         "host": "hypervisor01.lab.example.com",
         "path": "/dev/disk/by-id/scsi-3600140500000000000",
-        "workload": normalise({"read_percent": 70, "runtime_s": 60, "queue_depth": 128, "workers": 16}),
+        "workload": normalise({"read_percent": 50, "runtime_s": 60, "queue_depth": 128, "workers": 16}),
         "workload_id": "4k-mix-r70-rnd100-qd128-w16-0a1b2c",
         "repetition": 10,
         "variant": "scheduler-none",

@@ -131,7 +131,7 @@ def judged(read: int, write: int, percent: int, flags: tuple = (), **latency) ->
     total = {"ios": read + write, "bytes": (read + write) * BLOCK, **latency}
     part = {"runtime_s": 10.0, "total": total, "read": {"ios": read}, "write": {"ios": write}, "flags": list(flags)}
     checks, wrong = physics.judged(normalise({"read_percent": percent, "queue_depth": 64}), [part])
-    failing = [check["name"] for check in checks if not check["ok"]]
+    failing = [check["name"] for check in checks if not check["ok"] and check["name"] != "least_in_flight"]
     assert [failure["code"] for failure in wrong] == ["impossible_figures"] * len(failing)
     return failing
 
@@ -144,7 +144,10 @@ def judged(read: int, write: int, percent: int, flags: tuple = (), **latency) ->
         (1, 9_999, 0, True),
         (0, 9_999, 0, False),
         # How much of a mixture is read is drawn.
-        (900, 100, 70, False),
+        (6_900, 3_100, 70, False),
+        (8_000, 2_000, 70, True),
+        (5_000, 5_000, 70, True),
+        (9, 1, 70, False),
     ],
 )
 def test_a_workload_of_one_direction_does_nothing_of_the_other(read, write, percent, fails):
@@ -175,3 +178,31 @@ def test_the_last_bin_is_open():
     assert judged(9_000, 0, 100, latency_mean_ns=1_000_000.0, latency_max_ns=26_000_000_000, **bins) == [
         "bins_and_mean"
     ]
+
+
+def test_a_rate_may_change_the_shares_of_a_mixture():
+    part = {"runtime_s": 10.0, "total": {"ios": 9_000}, "read": {"ios": 8_000}, "write": {"ios": 1_000}}
+    assert physics.judged(normalise({"read_percent": 50}), [part])[1]
+    assert physics.judged(normalise({"read_percent": 50, "rate_iops": 900}), [part]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("workload", "part", "marked"),
+    [
+        # 0.02 in flight where one always is.
+        ({}, {}, True),
+        ({"think_time_us": 9_000}, {}, False),
+        ({"rate_iops": 100}, {}, False),
+        ({}, {"engine": {"ioengine": "null"}}, False),
+        ({}, {"sync": {"ios": 1_000}}, False),
+        # No I/O was completed for nearly all of the time.
+        ({}, {"stalled_s": 9.9}, False),
+        # The engine's own work between two I/Os.
+        ({}, {"total": {"ios": 900_000, "latency_mean_ns": 200.0}}, False),
+    ],
+)
+def test_fewer_in_flight_than_there_must_be_are_marked(workload, part, marked):
+    whole = {"runtime_s": 10.0, "total": {"ios": 1_000, "latency_mean_ns": 200_000.0}, **part}
+    checks, wrong = physics.judged(normalise(workload), [whole])
+    assert (physics.flags(checks), wrong) == (["rarely_in_flight"] if marked else [], [])
+    assert [check["in_flight"] for check in checks if check["name"] == "least_in_flight"] == ([0.02] if marked else [])
