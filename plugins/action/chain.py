@@ -12,7 +12,19 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, limit, owner, written
+from ..plugin_utils.chain import (
+    access,
+    built,
+    check,
+    devices,
+    doctor,
+    drawing,
+    expand,
+    inventory,
+    limit,
+    owner,
+    written,
+)
 from ..plugin_utils.chain.testbed import Testbed, mappings
 from ..plugin_utils.store import ledger
 
@@ -87,6 +99,7 @@ def description_wrong(problems: list) -> Failure:
 class ActionModule(CollectionAction):
     SPEC: ClassVar[dict] = {
         "hold": {"type": "bool", "default": False},
+        "addresses": {"type": "dict", "default": {}},
         "built": {"type": "str", "choices": ["kept", "forgotten"]},
         "probes": {"type": "dict", "default": {}},
         "require": {"type": "str", "choices": ["testbed", "results"], "default": "testbed"},
@@ -115,6 +128,8 @@ class ActionModule(CollectionAction):
             "secrets": {name: "*" * length for name, length in inventory.SECRETS.items()},
         }
         testbed = expand.expand(lab)
+        lab["addresses"] = {**access.recorded(testbed.state_dir), **params["addresses"]}
+        testbed = expand.expand(lab)
         lab["published"] = inventory.published(testbed.state_dir)
         path = os.path.join(testbed.state_dir, "built.json")
         problems = [*known["unreadable"]]
@@ -137,6 +152,8 @@ class ActionModule(CollectionAction):
             if not self._task.check_mode:
                 owner.claim(testbed.state_dir, owners)
         testbed = expand.expand(lab)
+        if params["addresses"] and not self._task.check_mode:
+            write_json(os.path.join(testbed.state_dir, access.RECORD), lab["addresses"], indent=1)
         warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
         warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))
         if keep == "kept" and not self._task.check_mode:
@@ -180,6 +197,7 @@ class ActionModule(CollectionAction):
             "guest_hosts": testbed.groups.get("guest_hosts", []),
             "layers": testbed.layers,
             "overwritten": [device.sentence() for device in devices.lost(testbed)],
+            "asked": access.asked(lab, testbed),
             "absent_machines": absent_machines(testbed),
             "left_out": omitted,
             "hosts": {

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from ..module_utils.core.steps import shown
-from ..plugin_utils.windows import ntfs
-from ..plugin_utils.windows.action import WindowsAction
+from ..plugin_utils.windows import ntfs, target
+from ..plugin_utils.windows.action import WindowsAction, WindowsMemory
 
 
 class ActionModule(WindowsAction):
-    SPEC, AREA = ntfs.SPEC, "datastore"
+    SPEC, AREA = ntfs.SPEC, ntfs.AREA
 
     def present(self, params: dict, state: dict) -> dict:
         wanted = ntfs.check(params)
@@ -22,7 +22,13 @@ class ActionModule(WindowsAction):
         return {**shown(steps), "layers": ntfs.layers_of(wanted)}
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps = ntfs.absent_plan(state, self.memory.data, params["discard_contents"])
+        steps = ntfs.absent_plan(state, self.memory.data, params["discard_contents"], self.going(params))
         self.apply(steps)
         self.forget()
         return shown(steps)
+
+    def going(self, params: dict) -> set:
+        """In check mode, the files of the testbed's targets, which were not removed above."""
+        host = self.task_vars["inventory_hostname"]
+        record = WindowsMemory(params["state_dir"], target.AREA, params["testbed_id"], host).data
+        return {path.lower() for path in record.get("files", [])} if self._task.check_mode else set()

@@ -14,7 +14,7 @@ from ..plugin_utils.windows.host import serving
 
 
 class ActionModule(WindowsAction):
-    SPEC, AREA = target.SPEC, "target"
+    SPEC, AREA = target.SPEC, target.AREA
 
     def files(self, params: dict) -> list:
         files = [lun["vhdx"]["path"] for wanted in params["targets"] for lun in wanted["luns"] if lun["vhdx"]]

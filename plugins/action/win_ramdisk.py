@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.steps import shown
-from ..plugin_utils.windows import aim, ramdisk
-from ..plugin_utils.windows.action import WindowsAction
+from ..plugin_utils.windows import aim, ntfs, ramdisk
+from ..plugin_utils.windows.action import WindowsAction, WindowsMemory
 
 # How long Windows may take to show a new drive.
 APPEARS_S = 30.0
@@ -27,7 +27,7 @@ class ActionModule(WindowsAction):
                 "The iSCSI target service of this host does not run.",
                 "Run storlab.testbed.win_target_server first.",
             )
-        steps = ramdisk.plan(state, provider, disks, self.memory.data, params["testbed_id"])
+        steps = ramdisk.plan(state, provider, disks, self.memory.data, params["testbed_id"], self.carrying(params))
         self.remember(ramdisk.remember(self.memory.data, state, provider, disks))
         self.apply(steps)
         return {
@@ -37,18 +37,24 @@ class ActionModule(WindowsAction):
         }
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps, left = (
-            ramdisk.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode),
-            {},
-        )
+        # In check mode nothing was taken away above.
+        carrying = self.carrying(params) if self._task.check_mode else frozenset()
+        free, left = not self._task.check_mode, {}
+        steps = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"], free, carrying)
         if aim.may_be_there(self.memory.data, state):
             listed = self.listed(params)
-            steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data), params["aim_program"])
+            steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data, carrying), params["aim_program"])
             left = aim.left(self.memory.data, listed, steps)
         self.apply([step for step in steps if step["op"] != "driver"])
         reboot = self.driver([step for step in steps if step["op"] == "driver"])
         self.leave(left)
         return {**shown(steps), "reboot_required": reboot}
+
+    def carrying(self, params: dict) -> frozenset:
+        """Unique ids of the disks that carry datastores of this testbed, by the record of these."""
+        host = self.task_vars["inventory_hostname"]
+        record = WindowsMemory(params["state_dir"], ntfs.AREA, params["testbed_id"], host).data
+        return frozenset(record.get("disks", {}).values())
 
     # ---- Arsenal Image Mounter
 
@@ -59,7 +65,8 @@ class ActionModule(WindowsAction):
             if self.driver(steps):
                 return {**shown(steps), "layers": [], "reboot_required": True}
             listed = self.listed(params)
-        made = aim.with_program(aim.plan(state, listed, disks, self.memory.data), program)
+        carrying = self.carrying(params)
+        made = aim.with_program(aim.plan(state, listed, disks, self.memory.data, carrying), program)
         record = aim.remember(self.memory.data, state, listed, made)
         self.remember(record)
         self.apply(made)
@@ -71,7 +78,7 @@ class ActionModule(WindowsAction):
         there = {disk["name"]: there.get(disk["name"]) or aim.new_disk(disk["size_bytes"]) for disk in disks}
         record = aim.identified(record, there)
         self.remember(record)
-        more = aim.dressing(there, record, state, fresh)
+        more = aim.dressing(there, record, state, fresh, carrying)
         self.apply(more)
         self.remember(aim.identified(record, there, ready=True))
         return {**shown(steps + made + more), "layers": aim.layers_of(disks, there, record), "reboot_required": False}

@@ -404,6 +404,13 @@ options:
         type: str
         choices: [mutual, one_way, none]
         default: mutual
+      access:
+        description:
+          - By what a Windows target lets initiators in, by V(iqn) their name, or by V(address) the address that they log in from.
+          - An address is C(testbed_address) of the host. If an ESXi host has none, a build reads the address of the interface C(vmk0) from the host.
+        type: str
+        choices: [iqn, address]
+        default: iqn
       chap_password:
         description: The initiators' secret, 12 to 16 characters. Without it one is made once, and kept in C(testbed_state_dir).
         type: str

@@ -15,6 +15,12 @@ description:
   - Finds everything that is wrong at once, and fails with one sentence for each, which names the variable, its value and the remedy.
   - Runs on the controller and touches no host. Without O(show) it makes the testbed's CHAP secrets when there are none yet.
 options:
+  addresses:
+    description:
+      - The addresses that the hosts of RV(asked) log in from, by host. They are kept in the testbed's state folder, for later playbooks.
+    type: dict
+    default: {}
+    version_added: 0.5.0
   built:
     description:
       - V(kept) writes down what the testbed is, after a whole build; V(forgotten) removes that, after a whole teardown.
@@ -103,6 +109,12 @@ absent_machines:
   type: list
   elements: str
   sample: []
+asked:
+  description: The ESXi hosts whose address a build reads, because O(testbed.access) is V(address) and the inventory names none.
+  returned: success
+  type: list
+  elements: str
+  sample: [esxi01]
 guest_hosts:
   description: The hosts that make or run guests.
   returned: success

@@ -72,6 +72,11 @@ kept_for_others:
   returned: always
   type: dict
   sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
+addresses:
+  description: The address of each VMkernel interface.
+  returned: always
+  type: dict
+  sample: {vmk0: 192.0.2.31}
 about:
   description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
   returned: always
@@ -138,6 +143,7 @@ def main() -> None:
             storage_state=host_state.lines(adapter, stores, machines, network, settings),
             ours=ours,
             kept_for_others=kept,
+            addresses={device: nic["address"] for device, nic in network["interfaces"].items()},
         )
 
 

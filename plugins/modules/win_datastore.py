@@ -11,6 +11,7 @@ version_added: 0.2.0
 description:
   - Initialises the disk of a layer, formats it with NTFS under a drive letter and writes a file of random bytes, which is published as a layer.
   - Only a blank disk, proven by number, unique id and size, is written to; never one of the system or a cluster.
+  - A RAM disk of M(storlab.testbed.win_ramdisk) that has an MBR and no partitions is blank, too, and gets its MBR back.
   - O(state=absent) makes the disk blank again, and refuses while files of others are on it.
 options:
   state:

@@ -67,7 +67,9 @@ options:
             type: str
             required: true
           layer:
-            description: The published layer that is exported, made with M(storlab.testbed.win_ramdisk). Either this or O(targets[].luns[].vhdx).
+            description:
+              - The published layer that is exported, made with M(storlab.testbed.win_ramdisk).
+              - With O(targets[].luns[].vhdx) the volume that the file is on, made with M(storlab.testbed.win_datastore) on this host.
             type: str
           vhdx:
             description: A file to make and export.

@@ -406,7 +406,22 @@ class Host(Aim, Engines):
     def script_service_stop(self, Name: str) -> None:
         self.data["services"][Name]["state"] = "Stopped"
 
+    def script_vdisk_new_fixed(self, Path: str, SizeBytes: int, Description: str) -> None:
+        self._vdisk_new(Path, SizeBytes, Description, fixed=True)
+
+    def _place(self, path: str, size_bytes: int) -> None:
+        """Put a file on its volume, whose listing shows it where it is in no folder. One that does not fit is refused."""
+        _disk, volume = self._volume(path[0].upper())
+        used = sum(entry["size_bytes"] or 0 for entry in volume["entries"])
+        if not volume["filesystem"] or used + size_bytes > volume["size_bytes"]:
+            raise Refused("there is not enough space on the disk")
+        if "\\" not in path[3:]:
+            volume["entries"].append({"name": path[3:], "size_bytes": size_bytes})
+
     def script_vdisk_new(self, Path: str, SizeBytes: int, Description: str) -> None:
+        self._vdisk_new(Path, SizeBytes, Description, fixed=False)
+
+    def _vdisk_new(self, Path: str, SizeBytes: int, Description: str, fixed: bool) -> None:
         self._need("WinTarget")
         if Path in self.data["virtual_disks"] or Path in self.data["files"]:
             raise Refused(f"the file {Path} exists")
@@ -415,6 +430,7 @@ class Host(Aim, Engines):
         if not Path.startswith("ramdisk:"):
             if Path[0].upper() not in {letter for disk in self.data["disks"].values() for letter in disk["volumes"]}:
                 raise Refused(f"the path {Path} does not exist")
+            self._place(Path, SizeBytes if fixed else 4 << 20)
             self.data["files"].append(Path)
         # A disk that is made anew is another one.
         # belief: that a virtual disk which is made again has another serial.
@@ -427,8 +443,6 @@ class Host(Aim, Engines):
             "partitions": [],
             "volumes": {},
         }
-
-    script_vdisk_new_fixed = script_vdisk_new
 
     def _virtual_disk(self, path: str) -> dict:
         self._need("WinTarget")
@@ -447,6 +461,8 @@ class Host(Aim, Engines):
         if Path not in self.data["files"] or Path in self.data["virtual_disks"]:
             raise Refused(f"the file {Path} is missing or in use")
         self.data["files"].remove(Path)
+        volume = self._volume(Path[0].upper())[1]
+        volume["entries"] = [entry for entry in volume["entries"] if entry["name"] != Path[3:]]
 
     def _target(self, name: str) -> dict:
         self._need("WinTarget")

@@ -588,18 +588,40 @@ class Datastores:
 
     def offer(self, step: Step, want: dict[str, Any]) -> Any:
         """The host's own proposal for a VMFS on the whole device; changes nothing."""
-        offers = self.system.QueryVmfsDatastoreCreateOptions(step["device"], want["version"])
-        whole = [
-            offer for offer in offers if isinstance(offer.info, self.session.vim.host.VmfsDatastoreOption.AllExtentInfo)
-        ]
+        offers = self.versions_offered(step["device"], want["version"])
+        whole = self.whole(offers)
         if not whole:
-            raise Failure(
-                "device_unfit",
-                f"The host offers no VMFS {want['version']} on the whole of {want['naa']}: it may be too small.",
-                "Give a larger LUN; ESXi wants at least 1.3 GiB.",
-                naa=want["naa"],
-            )
+            raise self.not_offered(step, want)
         return whole[0].spec
+
+    def whole(self, offers: Any) -> list[Any]:
+        kind = self.session.vim.host.VmfsDatastoreOption.AllExtentInfo
+        return [offer for offer in offers if isinstance(offer.info, kind)]
+
+    def not_offered(self, step: Step, want: dict[str, Any]) -> Failure:
+        """Why a host proposes no VMFS on a device: it makes another version only, or none there."""
+        for other in VERSIONS:
+            if other != want["version"] and self.whole(self.versions_offered(step["device"], other)):
+                about = self.session.about
+                return Failure(
+                    "version_not_offered",
+                    f"{about['product']} {about['version']} offers VMFS {other} on {want['naa']}, and no VMFS {want['version']}.",
+                    f"Set version to {other} for the datastore {want['name']}.",
+                    naa=want["naa"],
+                    offered=other,
+                )
+        return Failure(
+            "device_unfit",
+            f"The host offers no VMFS {want['version']} on the whole of {want['naa']}: it may be too small.",
+            "Give a larger LUN; ESXi wants at least 1.3 GiB.",
+            naa=want["naa"],
+        )
+
+    def versions_offered(self, device: str, version: int) -> Any:
+        try:
+            return self.system.QueryVmfsDatastoreCreateOptions(device, version)
+        except self.session.vmodl.fault.InvalidArgument:
+            return []
 
     def _create_vmfs(self, step: Step, want: dict[str, Any]) -> None:
         # Looked at once more: between plan and now another host may have made something of it.

@@ -521,6 +521,8 @@ def _identifiers(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, names = [], []
     backing = [layer["name"] for layer in testbed.layers if layer["kind"] == "backing"]
+    # A file is on a volume.
+    volumes = [layer["name"] for layer in testbed.layers if layer["kind"] == "datastore"]
     for host in testbed.hosts.values():
         for variable in ("iscsi_initiator_name",):
             if variable in host.own and host.variables.get(variable):
@@ -553,13 +555,13 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     )
                 )
             for place, lun in enumerate(luns):
-                if "layer" in lun and lun["layer"] not in backing:
+                if "layer" in lun and lun["layer"] not in (volumes if lun.get("vhdx") else backing):
                     problems.append(
                         Problem(
                             f"{variable}.luns[{place}].layer of {host.name}",
                             shown(lun["layer"]),
                             "which is not a layer of this testbed",
-                            did_you_mean(lun["layer"], backing),
+                            did_you_mean(lun["layer"], volumes if lun.get("vhdx") else backing),
                         )
                     )
                 if "lun" in lun and not (isinstance(lun["lun"], int) and 0 <= lun["lun"] <= 255):

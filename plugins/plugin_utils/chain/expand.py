@@ -58,6 +58,7 @@ def expand(lab: dict[str, Any]) -> Testbed:
             "existing": [],
             "port": 3260,
             "chap": "mutual",
+            "access": "iqn",
             "nbd": "plain",
         }
     testbed = Testbed(

@@ -7,7 +7,7 @@ Its devices carry no mark of their own. The driver draws a new GUID for each (Im
 record on the controller, ``devices: {name: {device, size_bytes, boot, unique_id, serial, ready}}``, tells the testbed's devices from those of others.
 The number of a device is chosen and recorded before it is made, so that one whose making broke off is found again: it has no unique id in the
 record, and must look as aim_ll leaves a new device, with its one partition of one size and nothing on it. ``fresh`` are names of devices that this very
-run has made, which need no such proof.
+run has made, which need no such proof. ``carrying`` are unique ids of disks that carry datastores of this testbed, and are left as they are.
 
 Source: aimcmd.cpp, drvsetup.cpp, srbioctl.cpp and iodisp.cpp of Arsenal Image Mounter, and aim_ll 1.2.29 itself, as far as it runs without its driver.
 """
@@ -15,6 +15,7 @@ Source: aimcmd.cpp, drvsetup.cpp, srbioctl.cpp and iodisp.cpp of Arsenal Image M
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -172,7 +173,9 @@ def with_program(steps: list[Step], program: str) -> list[Any]:
     ]
 
 
-def plan(state: State, listed: dict[str, Any], disks: list[Any], memory: Remembered) -> list[Step]:
+def plan(
+    state: State, listed: dict[str, Any], disks: list[Any], memory: Remembered, carrying: Set[str] = frozenset()
+) -> list[Step]:
     """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
     there, kept = present_disks(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
@@ -185,7 +188,8 @@ def plan(state: State, listed: dict[str, Any], disks: list[Any], memory: Remembe
                 name=name,
                 size_bytes=kept[name]["size_bytes"],
             )
-        _refuse(name, kept[name], disk, state)
+        if name not in wanted or disk["unique_id"] not in carrying:
+            _refuse(name, kept[name], disk, state)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items() if name not in wanted]
     free = _free_numbers(set(listed["devices"]))
     for name, disk in wanted.items():
@@ -228,16 +232,21 @@ def _refuse(name: str, kept: dict[str, Any], disk: Disk, state: State, fresh: bo
         )
 
 
-def _removed(name: str, kept: dict[str, Any], disk: Disk, state: State) -> Step:
-    _refuse(name, kept, disk, state)
+def _removed(name: str, kept: dict[str, Any], disk: Disk, state: State, carrying: Set[str] = frozenset()) -> Step:
+    if disk["unique_id"] not in carrying:
+        _refuse(name, kept, disk, state)
     # Without a number the program would remove the devices of everybody.
     return _run("remove_disk", f"RAM disk {name}", f"{kept['size_bytes']} bytes", None, f"-d -u {kept['device']}")
 
 
-def dressing(there: dict[str, Any], memory: Remembered, state: State, fresh: tuple[Any, ...]) -> list[Any]:
+def dressing(
+    there: dict[str, Any], memory: Remembered, state: State, fresh: tuple[Any, ...], carrying: Set[str] = frozenset()
+) -> list[Any]:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
     steps: list[Step] = []
     for name, disk in there.items():
+        if disk["unique_id"] in carrying:
+            continue
         _refuse(name, memory["devices"][name], disk, state, name in fresh)
         steps += ready_steps(disk)
         if disk["style"] == "GPT" or any(part["type"] != RESERVED for part in disk["partitions"]):
@@ -280,9 +289,11 @@ def may_be_there(memory: Remembered, state: State) -> bool:
     )
 
 
-def absent_plan(state: State, listed: dict[str, Any], memory: Remembered) -> list[Step]:
+def absent_plan(
+    state: State, listed: dict[str, Any], memory: Remembered, carrying: Set[str] = frozenset()
+) -> list[Step]:
     kept, there = memory.get("devices", {}), present_disks(memory, state, listed)
-    steps = [_removed(name, kept[name], disk, state) for name, disk in there.items()]
+    steps = [_removed(name, kept[name], disk, state, carrying) for name, disk in there.items()]
     others = set(listed["devices"]) - {kept[name]["device"] for name in there}
     if memory.get("driver") and listed["driver"] and not others:
         # It removes the devices of everybody, so it waits until there are none.

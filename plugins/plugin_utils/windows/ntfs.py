@@ -9,6 +9,7 @@ What marks a volume as the testbed's own is its label. A killed build leaves a d
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -19,8 +20,11 @@ from ...module_utils.core.steps import Step
 from .host import RESERVED, check_id, refuse_disk, step
 from .state import Disk, Remembered, State, Volume
 
+AREA = "datastore"
 # What Windows itself puts into every volume.
 SYSTEM_ENTRIES = ("$recycle.bin", "system volume information")
+# RAM disks of the testbed that have an MBR without partitions, because IOMeter sees no others.
+WITH_MBR = ("preinstalled", "aim")
 # Room for the file system's own tables on the volume, beside the file.
 OVERHEAD_BYTES = 32 << 20
 SPEC = {
@@ -140,7 +144,7 @@ def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list
             )
         done = volume is not None and volume["label"] == datastore["label"] and volume["filesystem"] == "NTFS"
         begun = disk is not None and memory.get("disks", {}).get(datastore["name"]) == disk["unique_id"]
-        if not done and not begun and disk and (parts or disk["style"] != "RAW"):
+        if not done and not begun and disk and (parts or disk["style"] not in _blank_styles(datastore["expected"])):
             raise Failure(
                 "signature_present",
                 f"Datastore {datastore['name']} would overwrite disk {number}, which has {'partitions' if parts else disk['style']}.",
@@ -162,7 +166,8 @@ def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list
                 "Clear the disk by hand.",
                 number=number,
             )
-        if not disk or disk["style"] == "RAW":
+        # A disk of which only the layer is known has the MBR that its role gives it.
+        if disk["style"] == "RAW" if disk else "MBR" not in _blank_styles(datastore["expected"]):
             steps.append(step("initialize", where, None, "GPT", "disk_initialize", Number=number, Style="GPT"))
         if not parts:
             steps.append(
@@ -211,6 +216,12 @@ def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list
     return steps
 
 
+def _blank_styles(layer: dict[str, Any]) -> tuple[str, ...]:
+    """How a disk without partitions looks on which nothing is kept."""
+    ours = layer["kind"] == "backing" and (layer.get("detail") or {}).get("provider") in WITH_MBR
+    return ("RAW", "MBR") if ours else ("RAW",)
+
+
 def _entries_of_others(volume: Volume) -> list[str]:
     names = [entry["name"] for entry in volume["entries"]]
     return [name for name in names if name.lower() not in (*SYSTEM_ENTRIES, BENCHMARK_FILE)]
@@ -235,12 +246,16 @@ def file_path(wanted: dict[str, Any]) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
 
-def absent_plan(state: State, memory: Remembered, discard_contents: bool) -> list[Step]:
-    """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}}."""
+def absent_plan(state: State, memory: Remembered, discard_contents: bool, going: Set[str] = frozenset()) -> list[Step]:
+    """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}, styles: {name: style}}.
+
+    going: paths in small letters of files of the testbed that are gone by then; in check mode they are still there.
+    """
     steps: list[Step] = []
     for name, unique_id in sorted(memory.get("disks", {}).items()):
         disk = next((disk for disk in state["disks"] if disk["unique_id"] == unique_id), None)
-        if disk is None or disk["style"] == "RAW":
+        before = memory.get("styles", {}).get(name, "RAW")
+        if disk is None or (disk["style"] == before and not disk["partitions"]):
             continue
         refuse_disk(disk, f"Datastore {name}", unique_id=unique_id)
         parts = [part for part in disk["partitions"] if part["type"] != RESERVED]
@@ -257,7 +272,8 @@ def absent_plan(state: State, memory: Remembered, discard_contents: bool) -> lis
             volume = volume_of(state, part["letter"].upper()) if part["letter"] else None
             if volume:
                 _refuse_foreign(volume, name, memory["labels"][name], disk["number"])
-            others = _entries_of_others(volume) if volume else []
+            entries = _entries_of_others(volume) if volume else []
+            others = [entry for entry in entries if f"{part['letter']}:\\{entry}".lower() not in going]
             if others and not discard_contents:
                 raise Failure(
                     "datastore_not_empty",
@@ -265,17 +281,25 @@ def absent_plan(state: State, memory: Remembered, discard_contents: bool) -> lis
                     "Move it away, or set datastore_discard_contents to true.",
                     entries=sorted(others),
                 )
-        steps.append(
-            step("clear", f"disk {disk['number']}", f"datastore {name}", None, "disk_clear", Number=disk["number"])
-        )
+        where, number = f"disk {disk['number']}", disk["number"]
+        if disk["style"] != "RAW":
+            steps.append(step("clear", where, f"datastore {name}", None, "disk_clear", Number=number))
+        if before != "RAW":
+            steps.append(step("initialize", where, None, before, "disk_initialize", Number=number, Style=before))
     return steps
 
 
 def remember(memory: Remembered, state: State, wanted: list[dict[str, Any]]) -> Remembered:
     """The record with the disks that will carry datastores; kept before they are changed."""
-    disks = ((datastore["name"], _disk(state, datastore)) for datastore in wanted)
+    there = {datastore["name"]: _disk(state, datastore) for datastore in wanted}
+    disks, styles = {**memory.get("disks", {})}, {**memory.get("styles", {})}
+    for name, disk in there.items():
+        if disk and disks.get(name) != disk["unique_id"]:
+            # One that carries the datastore already was blank when that was made.
+            disks[name], styles[name] = disk["unique_id"], "RAW" if disk["partitions"] else disk["style"]
     return {
-        "disks": {**memory.get("disks", {}), **{name: disk["unique_id"] for name, disk in disks if disk}},
+        "disks": disks,
+        "styles": styles,
         "labels": {**memory.get("labels", {}), **{datastore["name"]: datastore["label"] for datastore in wanted}},
     }
 

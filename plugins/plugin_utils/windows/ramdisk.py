@@ -15,6 +15,7 @@ an MBR without partitions, because IOMeter does not see disks with a GPT.
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Set
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -26,6 +27,8 @@ from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refus
 from .state import Disk, Remembered, State
 
 PREFIX = "ramdisk:"
+# Unique ids of disks that carry datastores of this testbed: they have partitions, and are left as they are.
+Carrying = Set[str]
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -80,11 +83,15 @@ def _virtual(state: State, testbed_id: str) -> dict[str, Any]:
     }
 
 
-def plan(state: State, provider: str, disks: list[Any], memory: Remembered, testbed_id: str) -> list[Step]:
-    return (_plan_virtual if provider == "iscsi_target" else _plan_preinstalled)(state, disks, memory, testbed_id)
+def plan(
+    state: State, provider: str, disks: list[Any], memory: Remembered, testbed_id: str, carrying: Carrying = frozenset()
+) -> list[Step]:
+    if provider == "iscsi_target":
+        return _plan_virtual(state, disks, testbed_id)
+    return _plan_preinstalled(state, disks, memory, carrying)
 
 
-def _plan_virtual(state: State, disks: list[Any], _memory: Remembered, testbed_id: str) -> list[Step]:
+def _plan_virtual(state: State, disks: list[Any], testbed_id: str) -> list[Step]:
     wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
     ours = _virtual(state, testbed_id)
     steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
@@ -165,7 +172,7 @@ def _matching(state: State, disk: dict[str, Any]) -> Disk:
     return disk_there
 
 
-def _plan_preinstalled(state: State, disks: list[Any], memory: Remembered, _testbed_id: str) -> list[Step]:
+def _plan_preinstalled(state: State, disks: list[Any], memory: Remembered, carrying: Carrying) -> list[Step]:
     steps = _given_back(
         state,
         {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
@@ -180,6 +187,8 @@ def _plan_preinstalled(state: State, disks: list[Any], memory: Remembered, _test
                 disk["model"],
                 f"It is disk {present['number']}, as that of {first} is; give each disk one name.",
             )
+        if present["unique_id"] in carrying:
+            continue
         _refuse_used(present, f"RAM disk {disk['name']}")
         steps += ready_steps(present)
         if present["style"] == "GPT":
@@ -211,7 +220,7 @@ def _refuse_used(disk: Disk, what: str) -> None:
         )
 
 
-def _given_back(state: State, recorded: dict[str, Any]) -> list[Any]:
+def _given_back(state: State, recorded: dict[str, Any], carrying: Carrying = frozenset()) -> list[Any]:
     """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
     steps: list[Step] = []
     for name, before in recorded.items():
@@ -219,7 +228,8 @@ def _given_back(state: State, recorded: dict[str, Any]) -> list[Any]:
         if not present or all(dict(present)[key] == before[key] for key in before):
             continue
         refuse_disk(present, f"RAM disk {name}", unique_id=before["unique_id"])
-        _refuse_used(present, f"RAM disk {name}")
+        if before["unique_id"] not in carrying:
+            _refuse_used(present, f"RAM disk {name}")
         where, restyled = f"disk {present['number']}", present["style"] != before["style"]
         if restyled and present["style"] != "RAW":
             steps.append(step("clear", where, present["style"], None, "disk_clear", Number=present["number"]))
@@ -240,10 +250,12 @@ def _given_back(state: State, recorded: dict[str, Any]) -> list[Any]:
     return steps
 
 
-def absent_plan(state: State, memory: Remembered, testbed_id: str, expect_free: bool = True) -> list[Step]:
-    """Without expect_free targets may still export them: in check mode nothing was taken away above."""
+def absent_plan(
+    state: State, memory: Remembered, testbed_id: str, expect_free: bool = True, carrying: Carrying = frozenset()
+) -> list[Step]:
+    """Without expect_free targets may still export them, and those of carrying carry datastores: in check mode nothing was taken away above."""
     return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
-        state, memory.get("disks", {})
+        state, memory.get("disks", {}), carrying
     )
 
 

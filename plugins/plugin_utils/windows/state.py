@@ -146,6 +146,7 @@ class Remembered(TypedDict, total=False):
     files: list[str]
     disks: dict[str, Any]  # of file systems a unique id, of RAM disks what the disk was
     labels: dict[str, str]
+    styles: dict[str, str]  # of file systems how their disks were before
     devices: dict[str, dict[str, Any]]
     driver: Any
     brought: list[Any]

@@ -43,6 +43,7 @@ from .host import (
 )
 from .state import Portal, Remembered, State, Target
 
+AREA = "target"
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 LUN_SOURCES = ("layer", "vhdx")
 SPEC = {
@@ -110,7 +111,7 @@ def target_name(testbed_id: str, iqn: str) -> str:
 def check(params: dict[str, Any]) -> list[Any]:
     """The targets as the plan wants them; raises bad_value, layer_missing or layer_not_exportable.
 
-    Each {name, iqn, portals, initiators: [IQN:…], auth: {…}, luns: [{lun, name, path, size_bytes, vhdx, parent, purpose}]}.
+    Each {name, iqn, portals, initiators: [IQN:…], auth: {…}, luns: [{lun, name, path, size_bytes, vhdx, parent, purpose, label}]}.
     """
     check_id("iscsi_target_testbed_id", params["testbed_id"])
     targets, lun_names, paths = [], set(), set()
@@ -164,9 +165,11 @@ def check(params: dict[str, Any]) -> list[Any]:
 
 def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str, Any]:
     check_lun(variable, lun)
-    if bool(lun["layer"]) == bool(lun["vhdx"]):
+    if not lun["layer"] and not lun["vhdx"]:
         raise bad_value(
-            f"{variable} lun {lun['name']}", {key: lun[key] for key in LUN_SOURCES}, "Give either layer or vhdx."
+            f"{variable} lun {lun['name']}",
+            {key: lun[key] for key in LUN_SOURCES},
+            "Give a layer, or a vhdx, or a vhdx with the layer of its volume.",
         )
     if lun["vhdx"]:
         vhdx = lun["vhdx"]
@@ -176,21 +179,16 @@ def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str
                 vhdx["path"],
                 "Use a full path on a local volume that ends in .vhdx, such as E:\\lab\\ds1.vhdx.",
             )
+        size = check_size(f"{variable} lun {lun['name']} vhdx", vhdx["size_mib"])
         return {
             **lun,
             "path": vhdx["path"],
-            "size_bytes": check_size(f"{variable} lun {lun['name']} vhdx", vhdx["size_mib"]),
-            "parent": None,
+            "size_bytes": size,
+            "parent": lun["layer"],
+            "label": _volume_label(params, f"{variable} lun {lun['name']} vhdx", lun, size) if lun["layer"] else None,
             "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], None),
         }
-    layer = params["layers"].get(lun["layer"])
-    if not layer:
-        raise Failure(
-            "layer_missing",
-            f"LUN {lun['name']} is on layer {lun['layer']}, which was never published on this host.",
-            "Run the role that makes that layer first, on this host.",
-            layer=lun["layer"],
-        )
+    layer = _published(params, lun)
     path = layer["identity"].get("virtual_disk")
     if not path:
         raise Failure(
@@ -206,6 +204,45 @@ def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str
         "parent": lun["layer"],
         "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], layer),
     }
+
+
+def _published(params: dict[str, Any], lun: dict[str, Any]) -> Layer:
+    layer: Layer | None = params["layers"].get(lun["layer"])
+    if not layer:
+        raise Failure(
+            "layer_missing",
+            f"LUN {lun['name']} is on layer {lun['layer']}, which was never published on this host.",
+            "Run the role that makes that layer first, on this host.",
+            layer=lun["layer"],
+        )
+    return layer
+
+
+def _volume_label(params: dict[str, Any], variable: str, lun: dict[str, Any], size_bytes: int) -> str:
+    """The label of the volume that has the file, by the layer of its datastore."""
+    layer, letter = _published(params, lun), lun["vhdx"]["path"][0].upper()
+    mounted = str(layer["identity"].get("mount_point") or "").upper()
+    if layer.get("kind") != "datastore" or not mounted:
+        raise Failure(
+            "layer_not_exportable",
+            f"LUN {lun['name']} is a file on layer {lun['layer']}, which is not a volume.",
+            "Name the layer of a datastore of this host, or leave the layer out.",
+            layer=lun["layer"],
+        )
+    if mounted[:1] != letter:
+        raise bad_value(
+            f"{variable} path",
+            lun["vhdx"]["path"],
+            f"Layer {lun['layer']} is the volume {mounted[:2]}; use a path there.",
+        )
+    below = params["layers"].get(layer["parent"])
+    if below and below["size_bytes"] and lun["vhdx"]["allocation"] == "fixed" and size_bytes > below["size_bytes"]:
+        raise bad_value(
+            f"{variable} size_mib",
+            size_bytes >> 20,
+            f"Its volume is on {below['name']} of {below['size_bytes'] >> 20} MiB; make the file smaller, or dynamic.",
+        )
+    return str(layer["identity"]["stamp"])
 
 
 def _initiator_id(variable: str, initiator: dict[str, Any]) -> str:
@@ -357,7 +394,7 @@ def plan(
     disks = {disk["path"].lower() for disk in state["virtual_disks"]}
     for lun in (lun for target in targets for lun in target["luns"]):
         if lun["vhdx"] and lun["path"].lower() not in disks:
-            _volume(state, lun)
+            _volume(state, lun, expect_disks)
             steps.append(
                 step(
                     "make_disk",
@@ -378,10 +415,19 @@ def plan(
     return steps
 
 
-def _volume(state: State, lun: dict[str, Any]) -> None:
-    """Refuse a file for which there is no volume, or none of its size."""
+def _volume(state: State, lun: dict[str, Any], expect_volume: bool) -> None:
+    """Refuse a file for which there is no volume, or none of its size. Without expect_volume that of a layer may still be missing."""
     volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
     variable = f"iscsi_target_targets lun {lun['name']} vhdx"
+    if lun["parent"] and letter not in volumes and not expect_volume:
+        return
+    if lun["parent"] and letter in volumes and volumes[letter]["label"] != lun["label"]:
+        raise Failure(
+            "datastore_foreign",
+            f"Volume {letter}: is called {volumes[letter]['label'] or 'nothing'}, and that of layer {lun['parent']} is called {lun['label']}.",
+            "Build the testbed again; this is another volume.",
+            path=lun["path"],
+        )
     if letter not in volumes:
         raise bad_value(
             f"{variable} path",

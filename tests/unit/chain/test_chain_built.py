@@ -131,6 +131,12 @@ CHANGES = {
         "testbed has lost the target iqn.2026-11.test.one:store01 on store01",
     ),
     "testbed.chap": (LAB, "    chap_password", "    chap: one_way\n    chap_password", FOLLOWS),
+    "testbed.access": (
+        WINDOWS,
+        "  testbed:\n",
+        "  testbed:\n    access: address\n",
+        "testbed.disks has taken iqn.2026-11.test.storlab:lab:esx01 on win01",
+    ),
     "testbed.chap_password": (LAB, "sixteen-letters1", "sixteen-letters9", FOLLOWS),
     "testbed.nbd": (EMBEDDED, "nbd: plain", "nbd: tls", FOLLOWS),
     "testbed.mutual_chap_password": (LAB, "fifteen-letter2", "fifteen-letter9", FOLLOWS),

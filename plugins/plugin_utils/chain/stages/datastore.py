@@ -157,12 +157,30 @@ def _linux_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]
     }
 
 
+def volume_of(context: Context, host: Host, path: str) -> tuple[str, Store | None] | None:
+    """The layer of the Windows host's datastore that a file is on, with its description where the inventory does not set the datastores itself."""
+    stores: list[tuple[Any, Any, Store | None]] = [
+        (store.get("mount_point"), store.get("name"), None) for store in mappings(host.own.get("datastore_datastores"))
+    ]
+    if "datastore_datastores" not in host.own:
+        mine = [store for store in context.testbed.stores if host.name in store.hosts]
+        stores = [(_drive(store, place), store.label, store) for place, store in enumerate(mine)]
+    for mount_point, name, described in stores:
+        if str(mount_point)[:2].upper() == path[:2].upper():
+            return f"datastore-{name}{host.variables.get('datastore_layer_suffix') or ''}", described
+    return None
+
+
+def _drive(store: Store, place: int) -> str:
+    return str(store.entry.get("mount_point", f"{chr(ord('T') + place % 7)}:"))
+
+
 def _windows_store(layer: str | None, store: Store, place: int) -> dict[str, Any]:
     entry = store.entry
     return {
         "name": store.label,
         "layer": layer,
-        "mount_point": entry.get("mount_point", f"{chr(ord('T') + place % 7)}:"),
+        "mount_point": _drive(store, place),
         **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
     }
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from ....module_utils.core.iscsi_names import same_iqn
 from ....module_utils.core.layers import Layer
+from ..access import login_addresses
 from ..iqns import initiator_name
 from ..stage import Stage
-from ..testbed import Context, Host, Testbed, addresses_of, layer_of, mappings
+from ..testbed import Context, Host, Testbed, layer_of, mappings
 
 PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
@@ -79,7 +80,9 @@ def _sessions(context: Context, host: Host) -> None:
     sessions = []
     for target in context.testbed.targets:
         for export in mappings(context.testbed.hosts[target].variables["iscsi_target_targets"]):
-            mine = next((access for access in mappings(export.get("initiators")) if _names(access, name, host)), None)
+            addresses = login_addresses(context.lab, host)
+            entries = mappings(export.get("initiators"))
+            mine = next((access for access in entries if _names(access, name, addresses)), None)
             portals = mappings(export.get("portals"))
             if mine is None or not portals:
                 continue
@@ -119,9 +122,8 @@ def _suffixes(context: Context, hosts: list[Host]) -> None:
         context.derive(host, "iscsi_initiator_layer_suffix", suffix, because)
 
 
-def _names(initiator: dict[str, Any], iqn: str, host: Host) -> bool:
+def _names(initiator: dict[str, Any], iqn: str, addresses: list[str]) -> bool:
     """Whether an entry of a target's access list means this host, by its IQN, address or host name."""
-    addresses = [address for address, _port in addresses_of(host.own)]
     given = initiator.get("iqn"), initiator.get("address") or initiator.get("dns_name")
     return same_iqn(given[0], iqn) or (given[1] is not None and given[1] in addresses)
 

@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ....module_utils.core.layers import Layer
+from ..access import login_addresses
+from ..description import size_text
 from ..iqns import initiator_name, iqn_part, prefix
 from ..stage import Stage
-from ..testbed import Context, Disk, Host, addresses_of, layer_of, mappings
+from ..testbed import Context, Disk, Host, addresses_of, is_address, layer_of, mappings
+from .datastore import volume_of
+
+# The part of a volume that its file system leaves to a file.
+VOLUME_PERCENT = 95
 
 
 class IscsiTarget(Stage):
@@ -27,6 +33,9 @@ class IscsiTarget(Stage):
             open_to_all = context.description["chap"] == "none"
             context.derive(host, "iscsi_target_allow_no_chap", open_to_all, "testbed.chap")
             exported = [disk for disk in disks if disk.hosts or disk.loopback]
+            if exported and context.description["access"] == "address" and not windows:
+                remedy = "leave it out, because the targets of Linux let initiators in by their IQN"
+                context.problem("testbed.access", "address", f"but {host.name} runs Linux", remedy)
             targets = (_windows_targets if windows else _linux_targets)(context, host, exported)
             because = f"testbed.disks, testbed_address of {host.name}, and who is in hypervisors and clients"
             context.derive(host, "iscsi_target_targets", targets, because)
@@ -84,11 +93,10 @@ def _windows_targets(context: Context, host: Host, disks: list[Disk]) -> list[di
         user = members[0] if len(members) == 1 else context.testbed.testbed_id
         mine = [disk for disk in disks if disk.name in seen]
         mutual = any(context.testbed.hosts[member].platform != "windows" for member in members)
+        hosts = [context.testbed.hosts[member] for member in members]
         initiators = [
-            _initiator(
-                context, initiator_name(context.testbed, context.testbed.hosts[member]), user, host, mine, mutual=mutual
-            )
-            for member in members
+            _initiator(context, iqn, user, host, mine, mutual=mutual, address=address)
+            for iqn, address in _let_in(context, hosts)
         ]
         targets.append(_export(context, host, f"{name}-{len(targets) + 1}" if targets else name, mine, initiators))
     own = [disk for disk in disks if disk.loopback]
@@ -98,20 +106,49 @@ def _windows_targets(context: Context, host: Host, disks: list[Disk]) -> list[di
     return targets
 
 
+def _let_in(context: Context, hosts: list[Host]) -> list[tuple[str, str | None]]:
+    """[(IQN, address)] of initiators; the address where that lets them in."""
+    if context.description["access"] == "iqn":
+        return [(initiator_name(context.testbed, host), None) for host in hosts]
+    by_address: list[tuple[str, str | None]] = []
+    for host in hosts:
+        addresses = login_addresses(context.lab, host)
+        if not addresses:
+            remedy = "write the address that it logs in from, or leave access out"
+            context.problem(
+                f"testbed_address of {host.name}", None, "is not set, but testbed.access is address", remedy
+            )
+        by_address += [(initiator_name(context.testbed, host), address) for address in addresses]
+    return by_address
+
+
 def _export(
     context: Context, host: Host, name: str, disks: list[Disk], initiators: list[dict[str, Any]]
 ) -> dict[str, Any]:
     portals = [
         {"address": address, "port": port or context.description["port"]} for address, port in addresses_of(host.own)
     ]
-    return {"name": name, "portals": portals, "luns": [_lun(disk) for disk in disks], "initiators": initiators}
+    return {
+        "name": name,
+        "portals": portals,
+        "luns": [_lun(context, host, disk) for disk in disks],
+        "initiators": initiators,
+    }
 
 
 def _initiator(
-    context: Context, iqn: str, user: str, target: Host, disks: list[Disk], luns: bool = False, mutual: bool = True
+    context: Context,
+    iqn: str,
+    user: str,
+    target: Host,
+    disks: list[Disk],
+    luns: bool = False,
+    mutual: bool = True,
+    address: str | None = None,
 ) -> dict[str, Any]:
     chap = context.description["chap"]
-    result: dict[str, Any] = {"iqn": iqn}
+    named = address is not None and not is_address(address) and " " not in address
+    result: dict[str, Any] = {"iqn": iqn} if address is None else {"dns_name" if named else "address": address}
     if luns:
         result["luns"] = [disk.lun for disk in disks]
     if chap != "none":
@@ -125,7 +162,7 @@ def _secret(context: Context, kind: str) -> str:
     return str(context.description.get(f"{kind}_password") or context.lab["secrets"][kind])
 
 
-def _lun(disk: Disk) -> dict[str, Any]:
+def _lun(context: Context, host: Host, disk: Disk) -> dict[str, Any]:
     lun, entry = {"lun": disk.lun, "name": disk.name}, disk.entry
     if disk.layer:
         lun["layer"] = disk.layer
@@ -134,5 +171,21 @@ def _lun(disk: Disk) -> dict[str, Any]:
         lun.update({key: entry[key] for key in ("serial", "naa", "wwid", "uuid") if key in entry})
     else:
         allocation = {"allocation": entry["allocation"]} if "allocation" in entry else {}
-        lun["vhdx"] = {"path": entry.get("path"), "size_mib": entry.get("size", 0), **allocation}
+        path, size = str(entry.get("path")), entry.get("size", 0)
+        volume = volume_of(context, host, path) if host.platform == "windows" else None
+        if volume:
+            # The file is on a volume that the testbed makes itself, so it has that below it.
+            lun["layer"] = volume[0]
+            _refuse_larger(context, disk, volume[1].disk if volume[1] else None, size)
+        lun["vhdx"] = {"path": entry.get("path"), "size_mib": size, **allocation}
     return {**lun, "purpose": disk.purpose}
+
+
+def _refuse_larger(context: Context, disk: Disk, below: Disk | None, size: int) -> None:
+    """A fixed file takes its size from the volume; below: the disk of that."""
+    room = (below.entry.get("size") or 0) * VOLUME_PERCENT // 100 if below else 0
+    if room and disk.entry.get("allocation") == "fixed" and size > room:
+        why = f"but its file is fixed, and the volume of the disk {below.name if below else ''} has room for {size_text(room)}"
+        context.problem(
+            f"testbed.disks[{disk.index}].size", size_text(size), why, "make it smaller, or that disk larger"
+        )
