@@ -197,7 +197,7 @@ class ActionModule(CollectionAction):
             "guest_hosts": testbed.groups.get("guest_hosts", []),
             "layers": testbed.layers,
             "overwritten": [device.sentence() for device in devices.lost(testbed)],
-            "asked": access.asked(lab, testbed),
+            "without_address": access.without_address(lab, testbed),
             "absent_machines": absent_machines(testbed),
             "left_out": omitted,
             "hosts": {

@@ -17,7 +17,7 @@ description:
 options:
   addresses:
     description:
-      - The addresses that the hosts of RV(asked) log in from, by host. They are kept in the testbed's state folder, for later playbooks.
+      - The addresses that the hosts of RV(without_address) log in from, by host. They are kept in the testbed's state folder, for later playbooks.
     type: dict
     default: {}
     version_added: 0.5.0
@@ -109,7 +109,7 @@ absent_machines:
   type: list
   elements: str
   sample: []
-asked:
+without_address:
   description: The ESXi hosts whose address a build reads, because O(testbed.access) is V(address) and the inventory names none.
   returned: success
   type: list

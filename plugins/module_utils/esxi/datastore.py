@@ -600,12 +600,11 @@ class Datastores:
 
     def not_offered(self, step: Step, want: dict[str, Any]) -> Failure:
         """Why a host proposes no VMFS on a device: it makes another version only, or none there."""
-        for other in VERSIONS:
+        for other in VMFS_VERSIONS:
             if other != want["version"] and self.whole(self.versions_offered(step["device"], other)):
-                about = self.session.about
                 return Failure(
                     "version_not_offered",
-                    f"{about['product']} {about['version']} offers VMFS {other} on {want['naa']}, and no VMFS {want['version']}.",
+                    f"{self.session.about['product']} offers VMFS {other} on {want['naa']}, and no VMFS {want['version']}.",
                     f"Set version to {other} for the datastore {want['name']}.",
                     naa=want["naa"],
                     offered=other,

@@ -38,7 +38,7 @@ def words(host: Host) -> str:
     return f"{INTERFACE} of {host.name}"
 
 
-def asked(lab: dict[str, Any], testbed: Testbed) -> list[str]:
+def without_address(lab: dict[str, Any], testbed: Testbed) -> list[str]:
     """The hosts that a build has to ask for their address."""
     if testbed.description.get("access") != "address":
         return []

@@ -253,7 +253,7 @@ def _given_back(state: State, recorded: dict[str, Any], carrying: Carrying = fro
 def absent_plan(
     state: State, memory: Remembered, testbed_id: str, expect_free: bool = True, carrying: Carrying = frozenset()
 ) -> list[Step]:
-    """Without expect_free targets may still export them, and those of carrying carry datastores: in check mode nothing was taken away above."""
+    """In check mode nothing was taken away above: without expect_free targets may still export them, and some carry datastores (carrying)."""
     return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
         state, memory.get("disks", {}), carrying
     )
