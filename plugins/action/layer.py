@@ -37,16 +37,22 @@ def read_layers(state_dir: str | None, trusted: tuple = ()) -> dict:
                 raise
             if layer is None:
                 continue  # the task of another host has just removed it
-            # Without a checksum it is nobody's word: whoever changed the path would have left it out.
-            if layer.pop(CHECKSUM, None) != checksum(layer) and layer["name"] not in trusted:
-                raise Failure(
-                    "layer_edited",
-                    f"{path} differs from what was published.",
-                    "Restore it, or remove it and build again, which publishes the layer as it is.",
-                    path=path,
-                )
+            stored = layer.pop(CHECKSUM, None)
+            if stored != checksum(layer) and layer["name"] not in trusted:
+                raise edited(path, stored is None)
             layers[layer["name"]] = layer
     return layers
+
+
+def edited(path: str, unsigned: bool) -> Failure:
+    """The refusal of a layer. unsigned: it has no checksum, so it cannot be trusted: an edit of the path would have left it out, too."""
+    if unsigned:
+        what = f"{path} has no checksum: a version before 1.0 published it, or it was edited."
+        remedy = "Remove it. A teardown goes on without it, and a build publishes the layer again."
+    else:
+        what = f"{path} differs from what was published."
+        remedy = "Restore it, or remove it and build again, which publishes the layer as it is."
+    return Failure("layer_edited", what, remedy, path=path)
 
 
 def write_layer(state_dir: str, layer: dict) -> None:

@@ -62,6 +62,7 @@ def test_a_checksum_that_was_removed_is_told(path, tmp_path):
     with refused(tmp_path) as caught:
         action.read_layers(str(tmp_path))
     assert (caught.value.code, caught.value.details["path"]) == ("layer_edited", str(path))
+    assert "a version before 1.0 published it, or it was edited. Remove it." in str(caught.value)
 
 
 WRONG = [
