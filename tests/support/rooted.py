@@ -40,6 +40,9 @@ class _Standin:
 
 
 class Rooted:
+    # What every command writes to its standard error.
+    complains = ""
+
     def __init__(self, monkeypatch, root, *modules) -> None:
         self.root, self.done, self.modules = str(root), [], {"ext4"}
         self.available = {"brd", "loop", "zram", "iscsi_tcp", "sd_mod", "target_core_mod"}
@@ -161,7 +164,7 @@ class Rooted:
         code, output = answer if isinstance(answer, tuple) else (0, answer or "")
         if code not in ok:
             raise Failure("command_failed", f"{what or argv[0]}: exit {code}.", "Look.", exit_code=code)
-        return SimpleNamespace(returncode=code, stdout=output, stderr="")
+        return SimpleNamespace(returncode=code, stdout=output, stderr=self.complains)
 
     def kill(self, pid: int, number: int) -> None:
         raise AssertionError(f"nobody expects signal {number} to {pid}")

@@ -34,6 +34,12 @@ SESSIONS = "/sys/class/iscsi_session"
 # The database moved between releases; iscsiadm itself decides, so both are looked at.
 DATABASES = ("/var/lib/iscsi", "/etc/iscsi")
 FOLDERS = ("fw", "ifaces", "isns", "nodes", "send_targets", "slp", "static")
+# iscsiadm 2.1.8 stops reading a portal's answer at the first name that it holds for invalid, such as one with an underscore (usr/discovery.c,
+# add_target_record), and ends with 0: a target of others hides those behind it. Then the login itself shows whether the target is there.
+UNREAD = "Discovery TargetName invalid"
+# LIO and tgt number the portal group of a target with one group like this, and so do arrays with one group (RFC 7143, 13.9, leaves the number to the target).
+USUAL_TAG = "1"
+
 LOGIN_ERRORS = {
     4: ("portal_unreachable", "the connection failed", "Check the portal's address and port, and the target."),
     5: ("login_refused", "the target refused the login", "Check that the target has an ACL for this initiator's name."),
@@ -439,6 +445,8 @@ class OpenIscsi:
         tags = {iqn: tag for tag, iqn in (answer[:2] for answer in answers)}
         # From here on by the name as the portal writes it: iscsiadm and the kernel compare byte by byte.
         target["iqn"] = spelled(target["iqn"], tags)
+        if target["iqn"] not in tags and UNREAD in done.stderr:
+            return USUAL_TAG
         if target["iqn"] not in tags:
             answer = f"it offers {', '.join(sorted(tags)) or 'none'}"
             if done.returncode in LOGIN_ERRORS:

@@ -294,6 +294,14 @@ def test_a_target_that_is_not_offered(host, offers, code, says):
     assert says in str(caught.value)
 
 
+def test_a_name_that_iscsiadm_does_not_read_hides_no_target_behind_it(host):
+    """As iscsiadm 2.1.8 answers at a target where somebody else exports `…:mby_7:open`."""
+    host.offers = "10.0.0.1:3260,1 iqn.2026-11.test:z\n"
+    host.complains = "iscsiadm: Discovery TargetName invalid, ignoring\niscsiadm: failed to add target record\n"
+    built()
+    assert host.has(NODE) and json.loads(host.read_text("/run/storlab/unit/iscsi_session.json"))
+
+
 @pytest.mark.parametrize(("code", "expected"), [(8, "login_timeout"), (24, "chap_rejected"), (19, "login_refused")])
 def test_a_login_that_fails_leaves_no_record(host, code, expected):
     host.fails = {"--login": code}

@@ -287,7 +287,7 @@ def test_what_somebody_else_logged_in_is_taken_for_what_the_record_says(tmp_path
 def test_a_portal_that_does_not_offer_the_target_is_quoted(monkeypatch, returncode, listed, answer):
     monkeypatch.setattr(open_iscsi.socket, "create_connection", lambda *_where, **_how: io.StringIO())
     monkeypatch.setattr(
-        open_iscsi, "run", lambda argv, **_how: subprocess.CompletedProcess(argv, returncode, stdout=listed)
+        open_iscsi, "run", lambda argv, **_how: subprocess.CompletedProcess(argv, returncode, stdout=listed, stderr="")
     )
     target = {"iqn": "iqn.2026-11.test:tgt", "portal": {"address": "10.0.0.11", "port": 3260}}
     with pytest.raises(Failure) as caught:

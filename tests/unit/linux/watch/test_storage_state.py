@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -326,6 +327,23 @@ def test_what_this_testbed_left_is_a_stray(tmp_path):
         "/var/tmp/storlab-1000/mine",
         "/var/tmp/storlab-1000/mine/state.json",
         "fio of storlab mine running",
+    ]
+
+
+def test_a_file_of_multipathd_with_comments_alone_is_none_and_one_with_a_lun_is(tmp_path):
+    """A multipathd that runs writes the comments again as soon as they are gone."""
+    host(tmp_path)
+    write(tmp_path, "etc/multipath/wwids", "# Multipath wwids, Version : 1.0\n/3600140500000001/\n")
+    write(tmp_path, "etc/multipath/conf.d/empty.conf", "# nothing\n")
+    before = gather(str(tmp_path))
+    write(tmp_path, "etc/multipath/bindings", "# Multipath bindings, Version : 1.0\n# alias wwid\n#\n")
+    assert gather(str(tmp_path)) == before
+    files = [line.split()[0] for line in before["configuration_files"]]
+    assert {"/etc/multipath/wwids", "/etc/multipath/conf.d/empty.conf"} <= set(files)
+    write(tmp_path, "etc/multipath/bindings", "# alias wwid\n#\nmpatha 3600140500000002\n")
+    assert came(tmp_path, before) == [
+        "/etc/multipath/bindings sha256 "
+        + hashlib.sha256(b"# alias wwid\n#\nmpatha 3600140500000002\n").hexdigest()[:16]
     ]
 
 
