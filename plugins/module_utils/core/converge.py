@@ -36,7 +36,9 @@ class Area:
         return shown(steps)
 
 
-def converge(area: Callable[[dict[str, Any], bool], Area], params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def converge(
+    area: Callable[[dict[str, Any], bool], Area], params: dict[str, object], check_mode: bool
+) -> dict[str, object]:
     """The result of a module. In check mode the same plan meets the same guard, and nothing is applied."""
     work = area(params, check_mode)
     steps = work.plan()

@@ -69,7 +69,7 @@ def write_json(path: str, value: Any, mode: int = 0o644, indent: int | None = No
     write_whole(path, json.dumps(value, indent=indent, sort_keys=True).encode(), mode)
 
 
-def read_json(path: str, remedy: str = "Restore it from a copy, or remove it.", kind: Any = MAPPING) -> Any:
+def read_json(path: str, remedy: str = "Restore it from a copy, or remove it.", kind: object = MAPPING) -> Any:
     """None when there is no such file. Failure record_damaged when it is not JSON of this shape (core/shape.py)."""
     try:
         with open(path, encoding="utf-8") as handle:

@@ -162,7 +162,7 @@ def reduces_data(layers: dict[str, Layer], layer: Layer) -> bool:
     return any(REDUCING.fullmatch(str(below.get("path"))) for below in down(layers, layer))
 
 
-def lasting_identity(layer: Layer) -> dict[str, Any]:
+def lasting_identity(layer: Layer) -> dict[str, object]:
     """The part of a layer's identity that it keeps when the disk beneath it is recreated."""
     if not (layer.get("detail") or {}).get("generation"):
         return dict(layer["identity"])

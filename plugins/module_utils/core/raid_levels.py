@@ -22,13 +22,13 @@ STRIPE_CACHE = (17, 32768)
 _KIB = {"KiB": 1, "MiB": 1024}
 
 
-def chunk_kib(text: Any) -> int | None:
+def chunk_kib(text: object) -> int | None:
     """KiB of a text such as 64KiB; None when it is no such text."""
     match = re.fullmatch(r"\s*(\d+)\s*(KiB|MiB)\s*", text) if isinstance(text, str) else None
     return int(match[1]) * _KIB[match[2]] if match else None
 
 
-def words(level: Any, members: Any, chunk: int | None) -> str:
+def words(level: object, members: object, chunk: int | None) -> str:
     """'RAID 10 of 4 disks in chunks of 64 KiB'; chunk in KiB, None: mdadm's own."""
     count = len(members) if isinstance(members, (list, tuple)) else 0
     chunks = "" if level == 1 else f" in chunks of {chunk or CHUNK_KIB} KiB"

@@ -19,7 +19,7 @@ _MARK = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
 NUMBER = (int, float)
 
 
-def misfit(value: Any, shape: Any, where: str = "it") -> str | None:
+def misfit(value: object, shape: object, where: str = "it") -> str | None:
     """What is wrong, such as 'disks.ds1 is a str, not a mapping'; None when all fits."""
     if isinstance(shape, list):
         if not isinstance(value, list):
@@ -34,7 +34,7 @@ def misfit(value: Any, shape: Any, where: str = "it") -> str | None:
     return None if fits else f"{where} is {_kind(value)}, not {' or '.join(_word(kind) for kind in kinds)}"
 
 
-def _of_key(value: dict[str, Any], key: Any, inner: Any, where: str) -> str | None:
+def _of_key(value: dict[str, object], key: Any, inner: Any, where: str) -> str | None:
     if key is str:
         return _first(misfit(part, inner, _below(where, name)) for name, part in value.items())
     name = key[:-1] if key.endswith("?") else key
@@ -56,7 +56,7 @@ def _word(kind: Any) -> str:
     return words.get(kind) or f"{'an' if kind is int else 'a'} {kind.__name__}"
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return _word(type(value))
 
 

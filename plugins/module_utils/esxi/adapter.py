@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..core.failure import Failure, bad_value
@@ -501,9 +501,9 @@ def _same_device(lun: dict[str, Any], disk: AdapterLun) -> bool | None:
     return scsi.same_device(lun["naa"], known) if lun.get("naa") else None
 
 
-def _differs(lun: dict[str, Any], disk: AdapterLun, key: Literal["naa", "serial", "size_bytes"]) -> bool:
+def _differs(lun: Mapping[str, object], disk: AdapterLun, key: Literal["naa", "serial", "size_bytes"]) -> bool:
     return bool(lun.get(key) and disk[key]) and _plain(disk[key]) != _plain(lun[key])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return re.sub(r"[^0-9a-z]", "", value.lower()) if isinstance(value, str) else value

@@ -8,6 +8,7 @@ A state is that of ``adapter.read``; steps are carried out by ``adapter.Adapter`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
@@ -106,7 +107,7 @@ def is_ours(target: AdapterTarget, memory: dict[str, Any]) -> bool:
     return entry_key(target) in recorded
 
 
-def others_of(state: AdapterState, memory: dict[str, Any]) -> list[AdapterTarget]:
+def others_of(state: AdapterState, memory: dict[str, object]) -> list[AdapterTarget]:
     """The targets on the adapter that this testbed has not put there."""
     return [target for target in state["targets"] if not is_ours(target, memory)]
 
@@ -130,7 +131,7 @@ def held_by(state: AdapterState, testbed_id: str) -> str | None:
 
 
 def name_of_others(
-    state: AdapterState, want: dict[str, Any], others: list[AdapterTarget], holder: str | None
+    state: AdapterState, want: Mapping[str, object], others: list[AdapterTarget], holder: str | None
 ) -> Failure:
     targets = [entry_key(target) for target in others]
     if holder:
@@ -170,7 +171,7 @@ def plan(state: AdapterState, want: dict[str, Any], memory: dict[str, Any]) -> l
     return sorted(steps, key=lambda item: ORDER.index(item["op"]))
 
 
-def _step(op: str, target: str, was: Any, will: Any, **more: Any) -> Step:
+def _step(op: str, target: str, was: object, will: object, **more: object) -> Step:
     return cast(Step, {"op": op, "target": target, "was": was, "will": will, **more})
 
 
@@ -275,7 +276,7 @@ def _target_steps(state: AdapterState, targets: list[Any], memory: dict[str, Any
 
 
 def _target_chap_steps(
-    key: str, entry: dict[str, Any], there: list[AdapterTarget], secrets: dict[str, Any]
+    key: str, entry: dict[str, object], there: list[AdapterTarget], secrets: dict[str, object]
 ) -> list[Step]:
     """there: the entries of the host that this one is, or will be reported as."""
     names = {"name": entry["chap_user"], "mutual_name": entry["mutual_chap_user"]} if entry["chap_user"] else None
@@ -337,7 +338,7 @@ def absent_plan(state: AdapterState, memory: dict[str, Any]) -> list[Step]:
         return []
     steps: list[Step] = []
 
-    def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
+    def step(op: str, target: str, was: object, will: object, **more: object) -> None:
         steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
 
     before, device = memory["before"], state["device"]
@@ -461,7 +462,7 @@ def as_done(state: AdapterState, steps: list[Step]) -> AdapterState:
     return state
 
 
-def settled(state: AdapterState, want: dict[str, Any], memory: dict[str, Any]) -> bool:
+def settled(state: AdapterState, want: dict[str, object], memory: dict[str, object]) -> bool:
     """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
     try:
         return all(step["op"] in LOOKING for step in plan(state, want, memory))

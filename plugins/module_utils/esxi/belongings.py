@@ -16,6 +16,7 @@ has none: then it means the disk at that place, when its file lies in the folder
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure
@@ -66,11 +67,11 @@ def records(state: MachineState) -> dict[str, Any]:
     return by_key
 
 
-def record_text(spot: dict[str, Any], made: str, uuid: str | None = None) -> str:
+def record_text(spot: Mapping[str, object], made: str, uuid: str | None = None) -> str:
     return f"{spot['controller']} {spot['bus']}:{spot['unit']} {made}{' ' + uuid if uuid else ''}"
 
 
-def of_source(source: dict[str, Any] | None) -> dict[str, Any]:
+def of_source(source: dict[str, Any] | None) -> dict[str, object]:
     """Records of the disks that a machine is going to be made with; source: state of its template or of what its OVA describes."""
     disks = source["disks"] if source else []
     return {f"{SOURCE_KEY}{number}": record_text(disk, "source") for number, disk in enumerate(disks)}
@@ -141,7 +142,7 @@ def letting_go(state: MachineState, image: str | None) -> list[Any]:
     return steps + [_let_go("detach", device, device["path"], device["kind"]) for device in state["files"]]
 
 
-def _let_go(op: str, device: dict[str, Any], path: str, kind: str) -> dict[str, Any]:
+def _let_go(op: str, device: Mapping[str, object], path: str, kind: str) -> dict[str, object]:
     return {
         "op": op,
         "target": path,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core import layers
@@ -189,7 +189,7 @@ def session_clock(session: Any) -> dict[str, Any]:
     return _ahead(session, session.instance.CurrentTime)
 
 
-def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, Any]:
+def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, object]:
     exchanges = []
     with session.doing("read its clock"):
         for _exchange in range(CLOCK_EXCHANGES):
@@ -203,7 +203,7 @@ def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, Any]:
     return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 
 
-def table_of(metrics: Any, names: dict[str, Any]) -> dict[str, Any]:
+def table_of(metrics: Any, names: Mapping[str, object]) -> dict[str, Any]:
     """One entity's samples (PerfEntityMetricCSV) as a table. The API says -1 where a sample has no value; samples come in any order."""
     stamps = (metrics.sampleInfoCSV or "").split(",")
     # 'length,end,length,end…'
@@ -324,7 +324,7 @@ def cut(samples: dict[str, Any], started_s: float, finished_s: float, path: dict
     }
 
 
-def _cut(table: dict[str, Any], started_s: float, finished_s: float, instances: set[Any]) -> dict[str, Any]:
+def _cut(table: dict[str, Any], started_s: float, finished_s: float, instances: set[Any]) -> dict[str, object]:
     kept = [position for position, (_counter, instance) in enumerate(table["columns"]) if instance in instances]
     return {
         "columns": [table["columns"][position] for position in kept],
@@ -446,7 +446,7 @@ def _sections(sections: dict[str, Any], columns: dict[tuple[str, str], list[tupl
     return by_section
 
 
-def _latencies(mine: dict[str, Any], latencies: tuple[Any, ...]) -> dict[str, Any]:
+def _latencies(mine: dict[str, Any], latencies: tuple[Any, ...]) -> dict[str, object]:
     latency, below = {}, []
     for counter, key, unit_ns, weight in latencies:
         if key in latency or counter not in mine or weight not in mine:
@@ -520,7 +520,7 @@ def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | Non
     }
 
 
-def _plain(serial: Any) -> str:
+def _plain(serial: object) -> str:
     return str(serial).replace("-", "").replace(" ", "").lower()
 
 
@@ -555,9 +555,9 @@ def addition(
     host: str,
     counted: dict[str, Any],
     samples: dict[str, Any],
-    raw: dict[str, Any],
-    clock: dict[str, Any],
-    path: dict[str, Any],
+    raw: dict[str, object],
+    clock: dict[str, object],
+    path: dict[str, object],
 ) -> dict[str, Any]:
     """counters.esxi and counters.hosts.<host> as an addition to the result, and failures where commands did not come back; see docs/results.md.
 
@@ -602,7 +602,7 @@ def addition(
     return {"counters": {"hosts": hosts, "esxi": esxi}, **({"failures": failures} if failures else {})}
 
 
-def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[Fault]:
+def _failures(host: str, device: str | None, esxi: Mapping[str, object]) -> list[Fault]:
     """Why what was measured is no measurement of the device: a command that was given up, or a bus that was reset, holds all others up for seconds."""
     failures = []
     if count := esxi.get("commands_aborted"):
@@ -616,7 +616,7 @@ def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[Fault
     return failures
 
 
-def environment(samples: dict[str, Any], known: dict[str, Any] | None = None, host: str = "") -> dict[str, Any]:
+def environment(samples: dict[str, Any], known: dict[str, Any] | None = None, host: str = "") -> dict[str, object]:
     """The host's fingerprint for hosts/<host>.json, its settings (fingerprint.py) among it.
 
     known: layers by name; the LUNs of those on this host go by them, as a LUN's own name is another one each time it is made.

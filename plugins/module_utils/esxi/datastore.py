@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -209,7 +209,7 @@ def behind(state: StoresState, want: dict[str, Any]) -> bool:
     return not disk["partitions"] and any(volume["mounted"] and volume["accessible"] for volume in volumes)
 
 
-def rescanned(session: Session, host: HostSystem, names: list[Any], wait_s: float) -> StoresState:
+def rescanned(session: Session, host: HostSystem, names: list[str], wait_s: float) -> StoresState:
     """The state after a rescan that shows what has become of the datastores of these names: lost with a disk, or back."""
     storage = host.configManager.storageSystem
     with session.doing("rescan for lost datastores"), session.patient():
@@ -280,7 +280,7 @@ def refuse_contents(disk: StoreDisk, want: dict[str, Any]) -> list[Any]:
     return [*reasons, UNSEEN]
 
 
-def refuse_taken(disk: StoreDisk, want: dict[str, Any]) -> None:
+def refuse_taken(disk: StoreDisk, want: Mapping[str, object]) -> None:
     """Refuse a disk that the host does not name as free; no variable helps against that."""
     if not disk["available"]:
         raise Failure(
@@ -292,7 +292,7 @@ def refuse_taken(disk: StoreDisk, want: dict[str, Any]) -> None:
         )
 
 
-def refuse_used(vms: list[Any], want: dict[str, Any]) -> None:
+def refuse_used(vms: list[str], want: dict[str, object]) -> None:
     if not vms:
         return
     remedy = "Remove them first, those that are turned off, too; the role guest_vm removes the testbed's."
@@ -342,7 +342,7 @@ def inaccessible(volume: Volume, why: str) -> Failure:
     )
 
 
-def name_taken(want: dict[str, Any], volume: Volume) -> Failure:
+def name_taken(want: Mapping[str, object], volume: Volume) -> Failure:
     return Failure(
         "datastore_name_taken",
         f"There is a datastore {want['name']} already: {where(volume)}.",
@@ -383,7 +383,7 @@ def _release(want: dict[str, Any], volume: Volume) -> Step:
     }
 
 
-def _present_nfs(want: dict[str, Any], volume: Volume | None) -> list[Any]:
+def _present_nfs(want: dict[str, object], volume: Volume | None) -> list[Any]:
     if volume is None:
         return [
             {
@@ -403,7 +403,7 @@ def _present_vmfs(
     want: dict[str, Any],
     volume: Volume | None,
     look: Any,
-    recorded: dict[str, Any],
+    recorded: dict[str, object],
     intended: Any,
 ) -> list[Any]:
     disk = state["disks"].get(want["naa"])
@@ -470,7 +470,7 @@ def _unstamped(want: dict[str, Any], volume: Volume, look: Any, intended: Any) -
     return [{"op": "stamp", "target": want["name"], "was": f"begun at {begun} and cut off", "will": "this testbed's"}]
 
 
-def _create(disk: StoreDisk, want: dict[str, Any]) -> dict[str, Any]:
+def _create(disk: StoreDisk, want: dict[str, object]) -> dict[str, object]:
     return {
         "op": "create_vmfs",
         "target": want["name"],
@@ -480,7 +480,7 @@ def _create(disk: StoreDisk, want: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _own_lost(volume: Volume, want: dict[str, Any], recorded: dict[str, Any]) -> None:
+def _own_lost(volume: Volume, want: dict[str, object], recorded: dict[str, object]) -> None:
     if volume["uuid"] not in recorded:
         raise inaccessible(volume, "nothing proves that it is this testbed's")
     refuse_used(volume["vms"], want)
@@ -649,13 +649,13 @@ class Datastores:
             self.intentions.drop(want["name"])
             raise
 
-    def _write_stamp(self, store: Any, want: dict[str, Any]) -> None:
+    def _write_stamp(self, store: object, want: Mapping[str, object]) -> None:
         self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
 
     def _stamp(self, _step: Step, want: dict[str, Any]) -> None:
         self._write_stamp(datastore(self.session, self.host, want["name"]), want)
 
-    def _create_nfs(self, _step: Step, want: dict[str, Any]) -> None:
+    def _create_nfs(self, _step: Step, want: dict[str, object]) -> None:
         spec = self.session.vim.host.NasVolume.Specification(
             remoteHost=want["server"],
             remotePath=want["path"],

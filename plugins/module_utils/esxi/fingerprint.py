@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..core.failure import Failure
@@ -51,7 +51,7 @@ def _read(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
-def _host_options(session: Session, host: HostSystem) -> dict[str, Any]:
+def _host_options(session: Session, host: HostSystem) -> dict[str, object]:
     with session.doing("read its options"):
         # ESXi 6.0 to 9.0 have it; what a host does not have differs from nothing.
         return _known({key: adapter.host_option(session, host, key) for key in adapter.HOST_OPTIONS})
@@ -63,7 +63,7 @@ def _power(session: Session, host: HostSystem) -> dict[str, Any]:
     return {"policy": info.currentPolicy.shortName} if info else {}
 
 
-def _network(session: Session, host: HostSystem, iscsi: dict[str, Any]) -> dict[str, Any]:
+def _network(session: Session, host: HostSystem, iscsi: dict[str, Any]) -> dict[str, object]:
     with session.doing("read the network"):
         info = host.configManager.networkSystem.networkInfo
         nics = {nic.key: nic for nic in info.pnic or []}
@@ -140,5 +140,5 @@ def _luns(session: Session, host: HostSystem) -> dict[str, Any]:
     return luns
 
 
-def _known(facts: dict[str, Any]) -> dict[str, Any]:
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in facts.items() if value is not None}

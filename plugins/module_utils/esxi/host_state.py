@@ -8,6 +8,7 @@ What is left for others is {section: [{line: as it is now, before: what stood th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.iscsi_names import iqn_key
@@ -21,7 +22,7 @@ AREAS = ("iscsi", "network", "datastore")
 
 
 def lines(
-    state: AdapterState, stores: StoresState, machines: list[str], net: NetworkState, host: dict[str, Any]
+    state: AdapterState, stores: StoresState, machines: list[str], net: NetworkState, host: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
     sections = {
@@ -110,7 +111,7 @@ def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
     return f"{setting} {now}", f"{setting} {before}"
 
 
-def _beneath(net: NetworkState, record: dict[str, Any], whom: str) -> list[dict[str, Any]]:
+def _beneath(net: NetworkState, record: dict[str, object], whom: str) -> list[dict[str, object]]:
     """The lines of the testbed's interfaces that stay bound, and of what they stand on."""
     kept = network.kept(net, record)
     there = network.by_group(net)
@@ -122,7 +123,7 @@ def _beneath(net: NetworkState, record: dict[str, Any], whom: str) -> list[dict[
     return [_item(line, None, whom) for line in network.lines(only)]
 
 
-def _shares(stores: StoresState, memory: Memory, host: str) -> list[dict[str, Any]]:
+def _shares(stores: StoresState, memory: Memory, host: str) -> list[dict[str, object]]:
     """The NFS datastores that the testbed has not mounted. They are no change of the testbed's, so they are there before and after."""
     mine, intended = memory.data.get("datastores", {}), Intentions(memory, host)
     shares = [volume for volume in stores["volumes"] if volume["type"] == "NFS" and volume["uuid"] not in mine]

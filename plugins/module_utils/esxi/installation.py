@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +92,7 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     return want
 
 
-def record_of(state: MachineState) -> dict[str, Any]:
+def record_of(state: MachineState) -> dict[str, object]:
     """What the machine remembers; {} when it never was installed."""
     text = state["extra"].get(RECORD_KEY)
     if not text:
@@ -171,12 +172,12 @@ def plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     return [*again, _wait(want)]
 
 
-def fresh(want: dict[str, Any]) -> list[Any]:
+def fresh(want: dict[str, object]) -> list[Any]:
     """The steps of a machine that has just been made."""
     return [_remember(want), _power_on(want), _wait(want)]
 
 
-def _medium(state: MachineState, want: dict[str, Any]) -> None:
+def _medium(state: MachineState, want: Mapping[str, object]) -> None:
     name = want["name"]
     if not state["disks"]:
         raise Failure(
@@ -284,7 +285,7 @@ class Watch:
         self.alive_s = seen["from_s"]
         return None
 
-    def _off(self, seen: dict[str, Any], events: Any) -> dict[str, Any] | None:
+    def _off(self, seen: dict[str, Any], events: Any) -> dict[str, object] | None:
         name, now_s = self.want["name"], seen["now_s"]
         self.off_s = now_s if self.off_s is None else self.off_s
         # Installers restart the machine, and some turn it off and on for that.
@@ -525,14 +526,14 @@ class Installation:
 
     # -------------------------------------------------------- counters
 
-    def count(self, session: Any, host: HostSystem, state: MachineState, record: dict[str, Any]) -> dict[str, Any]:
+    def count(self, session: Any, host: HostSystem, state: MachineState, record: dict[str, Any]) -> dict[str, object]:
         """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
         clock = esxi_counters.clock(session, host)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
         return {"clock": clock, **({"samples": self.samples} if self.samples else {"counters_missed": self.missed})}
 
-    def sample(self, session: Any, host: HostSystem, ago_s: float, until_ago_s: float, wait_s: int) -> None:
+    def sample(self, session: object, host: HostSystem, ago_s: float, until_ago_s: float, wait_s: int) -> None:
         now_s, self.samples_at = time.time(), time.monotonic()
         try:
             self.samples = esxi_counters.merge(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -238,7 +238,7 @@ def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
     """Take the steps of an ``absent_plan``, and wait until the host shows that all of them are done."""
     removed = {iqn_key(step["entry"]["iqn"]) for step in steps if step["op"] == "remove_target"} - {""}
 
-    def left(state: AdapterState) -> list[Any]:
+    def left(state: AdapterState) -> list[object]:
         targets = {iqn_key(target["iqn"]) for target in state["targets"]}
         devices = [lun for lun in state["luns"] if iqn_key(lun["iqn"]) in removed - targets]
         return devices + [step for step in absent_plan(state, memory) if step["op"] not in (*LOOKING, "disable")]
@@ -296,8 +296,8 @@ def present(
 
 
 def absent(
-    session: Session, host: HostSystem, params: dict[str, Any], host_name: str, check_mode: bool
-) -> dict[str, Any]:
+    session: Session, host: HostSystem, params: dict[str, object], host_name: str, check_mode: bool
+) -> dict[str, object]:
     want: dict[str, Any] = {"host_options": {}, "targets": []}
     login = Login(session, host, params, want, memories(params, host_name))
     steps, left = absent_plan(login.state, login.record.data), kept(login.state, login.record.data)
@@ -324,11 +324,13 @@ def kept_text(device: str | None, left: list[dict[str, Any]], others: list[str])
     )
 
 
-def after(pending: list[Any]) -> dict[str, Any]:
+def after(pending: Collection[object]) -> dict[str, Any]:
     return {"reboot_required": bool(pending), "restart_pending": pending}
 
 
-def marked(layer: Layer, pending: list[Any], disks: dict[tuple[str, int], AdapterLun]) -> dict[str, Any]:
+def marked(
+    layer: Layer, pending: Sequence[Mapping[str, object]], disks: dict[tuple[str, int], AdapterLun]
+) -> dict[str, Any]:
     """A layer that says which options do not hold yet, and which paths are down, so that results measured meanwhile can say so."""
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
     disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"]))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..core.failure import Failure
@@ -229,7 +230,7 @@ def _is_raw(vim: Any, device: Any) -> bool:
     return isinstance(device.backing, vim.vm.device.VirtualDisk.RawDiskMappingVer1BackingInfo)
 
 
-def _disk(vim: Any, device: Any, names: dict[str, Any]) -> dict[str, Any]:
+def _disk(vim: Any, device: Any, names: Mapping[str, object]) -> dict[str, object]:
     backing, raw = device.backing, _is_raw(vim, device)
     provisioning = None
     if not raw:
@@ -246,7 +247,7 @@ def _disk(vim: Any, device: Any, names: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chain(backing: Any) -> list[str]:
+def _chain(backing: object) -> list[str]:
     """The file of a disk and those below it, which it has from its snapshots."""
     paths = []
     while backing is not None:
@@ -262,7 +263,7 @@ def _network_of(host: HostSystem, card: Any) -> str | None:
     return next((network.name for network in host.network if getattr(network, "key", None) == port.portgroupKey), None)
 
 
-def read_facts(session: Session, host: HostSystem, naas: list[Any]) -> dict[str, Any]:
+def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[str, Any]:
     """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
     vim = session.vim
     with session.doing("read what the host offers"):
@@ -383,7 +384,7 @@ class Machine:
         values = {STAMP_KEY: self.want["testbed_id"], BUILDING_KEY: "TRUE", UUID_KEY: "TRUE"}
         return self.options({**forget, **values, **belongings.of_source(source)})
 
-    def options(self, values: dict[str, Any]) -> list[Any]:
+    def options(self, values: Mapping[str, object]) -> list[Any]:
         return [self.vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
 
     def create(self) -> None:
@@ -419,7 +420,7 @@ class Machine:
             lambda: template.CloneVM_Task(folder=self.folder(), name=self.name, spec=spec),
         )
 
-    def _destroy(self, _step: Any = None) -> None:
+    def _destroy(self, _step: object = None) -> None:
         try:
             self.task(f"destroy the virtual machine {self.name}", self.vm.Destroy_Task)
         except Failure as failure:
@@ -439,11 +440,11 @@ class Machine:
         state = look_beside(self.session, self.vm, read(self.session, self.host, self.vm))
         self.apply(absent_plan(state, {"name": self.name, "testbed_id": self.want["testbed_id"]}), state, {})
 
-    def _unregister(self, _step: Any) -> None:
+    def _unregister(self, _step: object) -> None:
         with self.session.doing(f"let go of the virtual machine {self.name}"):
             self.vm.UnregisterVM()
 
-    def _remove_snapshots(self, _step: Any) -> None:
+    def _remove_snapshots(self, _step: object) -> None:
         self.task(f"remove the snapshots of the virtual machine {self.name}", self.vm.RemoveAllSnapshots_Task)
 
     def _delete_file(self, step: Step) -> None:
@@ -467,7 +468,7 @@ class Machine:
 
     # -------------------------------------------------------- power
 
-    def _power_on(self, _step: Any = None) -> None:
+    def _power_on(self, _step: object = None) -> None:
         what = f"turn on the virtual machine {self.name}"
         with self.session.doing(what):
             task = self.vm.PowerOnVM_Task()
@@ -486,7 +487,7 @@ class Machine:
                 name=self.name,
             )
 
-    def _power_off(self, _step: Any = None) -> None:
+    def _power_off(self, _step: object = None) -> None:
         """Lets the guest end by itself when it can."""
         with self.session.doing(f"turn off the virtual machine {self.name}"):
             if (
@@ -501,7 +502,7 @@ class Machine:
         if not off:
             self._kill()
 
-    def _kill(self, _step: Any = None) -> None:
+    def _kill(self, _step: object = None) -> None:
         self.task(f"turn off the virtual machine {self.name}", self.vm.PowerOffVM_Task)
 
     def wait_for_address(self, patience_s: int) -> str:
@@ -537,7 +538,7 @@ class Machine:
 
     # -------------------------------------------------------- reconfiguration
 
-    def finish(self, building: bool, added: Any = None) -> None:
+    def finish(self, building: bool, added: object = None) -> None:
         """Notes in the machine which disks it got, by their keys (added; None: all that it has a record of), and that it is complete."""
         state = read(self.session, self.host, self.vm)
         noted = belongings.completed(state, belongings.records(state) if added is None else added)
@@ -604,7 +605,7 @@ class Machine:
         spec.memoryReservationLockedToMax = reserve
         spec.memoryAllocation = self.vim.ResourceAllocationInfo(reservation=memory_mib if reserve else 0)
 
-    def _change(self, operation: str, device: Any, file_operation: str | None = None) -> Any:
+    def _change(self, operation: str, device: object, file_operation: str | None = None) -> Any:
         return self.vim.vm.device.VirtualDeviceSpec(operation=operation, device=device, fileOperation=file_operation)
 
     def _device(self, key: int) -> Any:

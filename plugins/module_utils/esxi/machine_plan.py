@@ -26,6 +26,7 @@ Facts, what the host offers::
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -133,7 +134,7 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     return want
 
 
-def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, Any]:
+def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, object]:
     where = f"disk {disk['name']} of {name}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", disk["name"] or ""):
         raise bad_value(
@@ -205,7 +206,7 @@ def _exported(layers: dict[str, Layer], name: str | None) -> bool:
     return exported(layer, layers)
 
 
-def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, Any]:
+def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, object]:
     path = iso["path"] or (iso["src"] or "").rsplit("/", 1)[-1]
     if not path or path.startswith("/") or ".." in path.split("/") or set(path) & set("[]"):
         raise bad_value(f"iso path of {name}", path, "Give a path relative to the datastore's root.")
@@ -254,7 +255,7 @@ def disk_of(state: MachineState, name: str) -> dict[str, Any] | None:
 class Slots:
     """Which units of which controllers are free."""
 
-    def __init__(self, state: MachineState, reserved: list[Any]) -> None:
+    def __init__(self, state: MachineState, reserved: Sequence[Mapping[str, object]]) -> None:
         self.slots: dict[Any, Any] = {
             (FAMILIES[each["kind"]], each["bus"]): (each["kind"], set())
             for each in state["controllers"]
@@ -332,7 +333,9 @@ def place(want: dict[str, Any], state: MachineState) -> tuple[dict[str, Any], di
     return places, drive
 
 
-def _refuse_occupied(state: MachineState, want: dict[str, Any], disk: dict[str, Any], spot: dict[str, Any]) -> None:
+def _refuse_occupied(
+    state: MachineState, want: Mapping[str, object], disk: Mapping[str, object], spot: Mapping[str, object]
+) -> None:
     for other in state["disks"]:
         if all(other[key] == spot[key] for key in belongings.PLACE):
             raise Failure(
@@ -345,7 +348,7 @@ def _refuse_occupied(state: MachineState, want: dict[str, Any], disk: dict[str, 
             )
 
 
-def differs(want: dict[str, Any], disk: dict[str, Any], key: str, was: Any, will: Any) -> Failure:
+def differs(want: Mapping[str, object], disk: Mapping[str, object], key: str, was: object, will: object) -> Failure:
     return Failure(
         "disk_differs",
         f"Disk {disk['name']} of {want['name']} has {key} {was}, not {will}.",
@@ -380,7 +383,7 @@ def changes(state: MachineState, want: dict[str, Any], facts: dict[str, Any]) ->
     """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run meanwhile."""
     name, steps = want["name"], []
 
-    def step(op: Any, target: Any, was: Any, will: Any, off: Any = False, **more: Any) -> None:
+    def step(op: object, target: object, was: object, will: object, off: object = False, **more: object) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will, "off": off, **more})
 
     for key in ("guest_id", "vcpus", "memory_mib"):
@@ -476,7 +479,7 @@ def _disks(state: MachineState, want: dict[str, Any], facts: dict[str, Any], pla
             )
 
 
-def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], record: dict[str, Any]) -> None:
+def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], record: Mapping[str, object]) -> None:
     if disk["rdm"]:
         for key in ("naa", "compatibility"):
             if now[key] != disk["rdm"][key]:
@@ -498,7 +501,7 @@ def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], recor
         raise differs(want, disk, "provisioning", made, disk["provisioning"])
 
 
-def free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> MappedLun:
+def free_lun(want: dict[str, object], disk: dict[str, Any], facts: dict[str, Any]) -> MappedLun:
     naa = disk["rdm"]["naa"]
     lun: MappedLun | None = facts["luns"].get(naa)
     if lun is None:
@@ -571,7 +574,7 @@ def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: MappedL
         )
 
 
-def _datastore(want: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
+def _datastore(want: Mapping[str, object], name: str, facts: dict[str, Any]) -> None:
     store = facts["datastores"].get(name)
     if store is None:
         raise bad_value(
@@ -634,7 +637,7 @@ def start_of(want: dict[str, Any], template: MachineState | None) -> MachineStat
     }
 
 
-def _summary(state: MachineState, want: dict[str, Any]) -> str:
+def _summary(state: MachineState, want: Mapping[str, object]) -> str:
     source = f"template {want['template']}" if want["template"] else f"{want['ova']}" if want["ova"] else "empty"
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
@@ -697,11 +700,11 @@ def absent_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None}]
 
 
-def _forget(state: MachineState, want: dict[str, Any]) -> dict[str, Any]:
+def _forget(state: MachineState, want: Mapping[str, object]) -> dict[str, Any]:
     return {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}
 
 
-def _dismantle(state: MachineState, want: dict[str, Any]) -> list[Any]:
+def _dismantle(state: MachineState, want: dict[str, object]) -> list[object]:
     """Takes a machine away file by file, because its folder holds files of others, and nothing says that a host leaves them when it destroys the machine."""
     snapshots = [
         {"op": "remove_snapshots", "target": want["name"], "was": snapshot["name"], "will": None}
@@ -729,7 +732,7 @@ def released_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step
     return [*_kill(state, want), *parts] if parts else []
 
 
-def _kill(state: MachineState, want: dict[str, Any]) -> list[Any]:
+def _kill(state: MachineState, want: Mapping[str, object]) -> list[Any]:
     return (
         [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}]
         if state["power"] != "off"
@@ -737,7 +740,7 @@ def _kill(state: MachineState, want: dict[str, Any]) -> list[Any]:
     )
 
 
-def zero_plan(state: MachineState | None, want: dict[str, Any], names: list[Any]) -> list[Step]:
+def zero_plan(state: MachineState | None, want: dict[str, object], names: list[str]) -> list[Step]:
     """Fills the testbed's disks with zeroes; all of them, or those that are named."""
     if state is None:
         raise Failure(

@@ -162,7 +162,7 @@ def _mtu(variable: str, mtu: int) -> None:
         raise bad_value(f"{variable} mtu", mtu, f"Give {LEAST_MTU} to {MOST_MTU}.")
 
 
-def _address(variable: str, text: str) -> dict[str, Any]:
+def _address(variable: str, text: str) -> dict[str, object]:
     try:
         interface = ipaddress.IPv4Interface(text)
     except ValueError:
@@ -204,11 +204,11 @@ def by_group(state: NetworkState) -> dict[str, Any]:
     return {nic["port_group"]: {**nic, "device": device} for device, nic in state["interfaces"].items()}
 
 
-def _as_recorded(there: dict[str, Any], kept: dict[str, Any]) -> bool:
+def _as_recorded(there: Mapping[str, object], kept: Mapping[str, object]) -> bool:
     return all(there.get(key) == value for key, value in kept.items() if key != "made")
 
 
-def recorded(record: dict[str, Any], want: dict[str, Any], state: NetworkState) -> dict[str, Any]:
+def recorded(record: dict[str, object], want: dict[str, Any], state: NetworkState) -> dict[str, Any]:
     """The record with what is about to be made: what is wanted and neither there nor recorded yet."""
     there, mine = by_group(state), owned(state, record)
     result = {area: {name: {**kept, "made": True} for name, kept in mine[area].items()} for area in AREAS}
@@ -223,17 +223,17 @@ def recorded(record: dict[str, Any], want: dict[str, Any], state: NetworkState) 
     return result
 
 
-def confirmed(record: dict[str, Any], state: NetworkState) -> dict[str, Any]:
+def confirmed(record: dict[str, object], state: NetworkState) -> dict[str, Any]:
     """The record once all is there."""
     mine = owned(state, record)
     return {area: {name: {**kept, "made": True} for name, kept in mine[area].items()} for area in AREAS if mine[area]}
 
 
-def _group_of(port: dict[str, Any]) -> dict[str, Any]:
+def _group_of(port: Mapping[str, object]) -> dict[str, object]:
     return {"switch": port["switch"], "vlan": port["vlan"], "active": [port["uplink"]], "standby": []}
 
 
-def _nic_of(name: str, port: dict[str, Any]) -> dict[str, Any]:
+def _nic_of(name: str, port: Mapping[str, object]) -> dict[str, object]:
     return {"port_group": name, **{key: port[key] for key in ("address", "netmask", "mtu")}}
 
 
@@ -281,12 +281,12 @@ def plan(state: NetworkState, want: dict[str, Any], record: dict[str, Any]) -> l
     return steps + before + ports + after
 
 
-def absent_plan(state: NetworkState, record: dict[str, Any]) -> list[Step]:
+def absent_plan(state: NetworkState, record: dict[str, object]) -> list[Step]:
     left = kept(state, record)
     return removal(state, {area: set(names) - left[area] for area, names in owned(state, record).items()})
 
 
-def kept(state: NetworkState, record: dict[str, Any]) -> dict[str, set[str]]:
+def kept(state: NetworkState, record: dict[str, object]) -> dict[str, set[str]]:
     """What of the testbed's own a teardown leaves, by area: interfaces through which others go on using iSCSI, and what they stand on.
 
     The adapter is given back before the network, so an interface that is bound then is kept for them.
@@ -301,7 +301,7 @@ def kept(state: NetworkState, record: dict[str, Any]) -> dict[str, set[str]]:
     }
 
 
-def kept_text(state: NetworkState, record: dict[str, Any]) -> list[str]:
+def kept_text(state: NetworkState, record: dict[str, object]) -> list[str]:
     devices = [by_group(state)[name]["device"] for name in sorted(kept(state, record)["interfaces"])]
     if not devices:
         return []
@@ -445,7 +445,11 @@ def _check_port(
 
 
 def _step(
-    kind: str, name: str, was: dict[str, Any] | None, will: dict[str, Any] | None, arguments: dict[str, Any]
+    kind: str,
+    name: str,
+    was: Mapping[str, object] | None,
+    will: Mapping[str, object] | None,
+    arguments: Mapping[str, object],
 ) -> Step:
     op = "create" if was is None else "remove" if will is None else "update"
     return {
@@ -592,7 +596,9 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     return {"changed": False, "interfaces": _interfaces(state, want)}
 
 
-def _note_settings(record: Memory, params: dict[str, Any], state: NetworkState, kept: dict[str, Any]) -> None:
+def _note_settings(
+    record: Memory, params: Mapping[str, object], state: NetworkState, kept: Mapping[str, object]
+) -> None:
     """Put the settings into the record, with whose they are on which host, for other testbeds to see."""
     record.data = {key: value for key, value in record.data.items() if key in AREAS}
     if kept:

@@ -32,7 +32,7 @@ REBOOT = re.compile(r"\brequir\w* (a )?reboot|\breboot (is )?required|\b(next|af
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def meant(variable: str, key: str, value: Any, example: Any) -> Any:
+def meant(variable: str, key: str, value: object, example: object) -> object:
     """A value in the type of ``example``, which the host has now: "512" means 512, and "no" means false. Raises bad_value."""
     text = str(value).strip()
     if isinstance(example, bool):
@@ -62,7 +62,7 @@ def needs_restart(key: str, text: str) -> bool:
     return key.startswith(AT_BOOT) or bool(REBOOT.search(text))
 
 
-def allowed(variable: str, key: str, value: Any, now: Any, known: Limit | None) -> Any:
+def allowed(variable: str, key: str, value: Any, now: object, known: Limit | None) -> object:
     """The value, if the host takes it: one that it has already, or one that may be set and is within the bounds. Raises bad_value."""
     if value == now:
         return value
@@ -77,7 +77,7 @@ def allowed(variable: str, key: str, value: Any, now: Any, known: Limit | None) 
     return value
 
 
-def with_option(text: str, name: str, value: Any) -> str:
+def with_option(text: str, name: str, value: object) -> str:
     """A kernel module's option string with this option set, or without it when value is None."""
     rest = [word for word in text.split() if not word.startswith(f"{name}=")]
     return " ".join(rest + ([f"{name}={value}"] if value is not None else []))

@@ -73,7 +73,7 @@ class Tape:
         self.stub.InvokeMethod = self.invoke
         self.stub.GetConnection = lambda: _Line(self._connection(), self)
 
-    def invoke(self, mo: Any, info: Any, args: Any, *more: Any) -> Any:
+    def invoke(self, mo: object, info: Any, args: Any, *more: Any) -> object:
         if not LOOKING.match(info.wsdlName):
             raise Failure(
                 "not_read_only",
@@ -84,7 +84,7 @@ class Tape:
         self.calls.append({"request": request, "answer": "", "status": 0})
         return self._invoke(mo, info, args, *more)
 
-    def recording(self) -> dict[str, Any]:
+    def recording(self) -> dict[str, object]:
         return {"version": self.version, "calls": [call for call in self.calls if call["status"]]}
 
 
@@ -94,7 +94,7 @@ class _Line:
     def __init__(self, line: Any, tape: Tape) -> None:
         self.line, self.tape = line, tape
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.line, name)
 
     def getresponse(self) -> Any:
@@ -145,7 +145,7 @@ class Replay(Session):
         self.given: set[str] = set()
 
         class Stub(soap.SoapStubAdapter):  # type: ignore[misc, name-defined]
-            def InvokeMethod(self, mo: Any, info: Any, args: Any, outerStub: Any = None) -> Any:
+            def InvokeMethod(self, mo: object, info: object, args: Any, outerStub: object = None) -> object:
                 return replay.answer(self, mo, info, args)
 
         stub: Any = Stub(host="recording", version=recording["version"])
@@ -205,7 +205,7 @@ def looks(session: Session, host: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _counters(session: Session, host: Any) -> dict[str, Any]:
+def _counters(session: Session, host: object) -> dict[str, object]:
     """{counters: {name: number}, sample_s}; samples themselves are asked for by time, which no recording can repeat."""
     manager = session.content.perfManager
     with session.doing("read which counters it has"):
@@ -217,7 +217,7 @@ def _counters(session: Session, host: Any) -> dict[str, Any]:
         }
 
 
-def seen(session: Session, host: Any) -> dict[str, Any]:
+def seen(session: Session, host: object) -> dict[str, object]:
     """{name of a look: what it gave, or {failure: its words}}"""
     answers = {}
     for name, look in looks(session, host).items():
@@ -259,7 +259,7 @@ def names_in(recording: dict[str, Any]) -> set[str]:
     return names
 
 
-def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str, Any]:
+def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str, object]:
     """The recording with other names, addresses and identifiers, each the same everywhere, and without free texts."""
     pseudonyms = Pseudonyms(key, names_in(recording) | names | {escape(name) for name in names})
     free = re.compile(rf"<({'|'.join(FREE_TEXT)})(?: [^>]*)?>[^<]*</\1>|<(vAppConfig)(?: [^>]*)?>.*?</\2>", re.DOTALL)

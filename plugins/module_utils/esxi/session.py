@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -33,7 +33,7 @@ READ_ONLY_EDITIONS = ("esxBasic",)
 POLL_S = 0.2
 
 
-def spec(env_fallback: Any) -> dict[str, Any]:
+def spec(env_fallback: object) -> dict[str, object]:
     """The connection's part of every module's argument_spec. env_fallback: Ansible's function of that name, which only modules import."""
     return {
         "hostname": {"type": "str", "required": True, "fallback": (env_fallback, ["VMWARE_HOST"])},
@@ -111,7 +111,7 @@ class Session:
             ) from None
         return self
 
-    def __exit__(self, *_exception: Any) -> None:
+    def __exit__(self, *_exception: object) -> None:
         with contextlib.suppress(Exception):
             self._connect.Disconnect(self.instance)
 
@@ -152,7 +152,7 @@ class Session:
         return None
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """{product, version, build, api, kind[, stand_in]}."""
         about = self.content.about
         return {
@@ -164,7 +164,7 @@ class Session:
             "kind": about.apiType,
         }
 
-    def licence(self) -> dict[str, Any]:
+    def licence(self) -> dict[str, object]:
         """{read_only_licence}: the name of the licence that lets a host on its own be read and not changed; nothing where there is none, or it may not be read.
 
         A vCenter cannot manage a host with one.
@@ -193,7 +193,7 @@ class Session:
         view.Destroy()
         return [(item.obj, {value.name: value.val for value in item.propSet}) for item in contents]
 
-    def properties(self, managed: Any, *names: str) -> dict[str, Any]:
+    def properties(self, managed: object, *names: str) -> dict[str, Any]:
         """{name: value} of a managed object, all read at one moment; a name without a value is left out."""
         query = self.vmodl.query.PropertyCollector
         properties = self.content.propertyCollector.RetrieveContents(
@@ -263,7 +263,7 @@ class Session:
                 "Run again: existing parts are kept.",
             ) from None
 
-    def task_properties(self, task: Any) -> dict[str, Any]:
+    def task_properties(self, task: object) -> dict[str, Any]:
         """Only what is needed: the object of a task that has not begun can be of a kind that pyVmomi refuses to read."""
         return self.properties(task, "info.state", "info.progress", "info.result", "info.error")
 
@@ -332,7 +332,7 @@ class Session:
         return "/".join(reversed(parts))
 
 
-def _read_only(params: dict[str, Any], what: str) -> Failure:
+def _read_only(params: Mapping[str, object], what: str) -> Failure:
     return Failure(
         "licence_read_only",
         f"Cannot {what}: the licence of {params['hostname']} makes its API read-only.",
@@ -340,7 +340,7 @@ def _read_only(params: dict[str, Any], what: str) -> Failure:
     )
 
 
-def _no_permission(what: str, fault: Any, params: dict[str, Any]) -> Failure:
+def _no_permission(what: str, fault: object, params: Mapping[str, object]) -> Failure:
     privilege = getattr(fault, "privilegeId", None) or "unknown"
     return Failure(
         "no_permission",

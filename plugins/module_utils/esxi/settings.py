@@ -23,6 +23,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -69,12 +70,12 @@ def _policy(policy: Any) -> str:
     return POLICIES.get(name, name)
 
 
-def lines(state: dict[str, Any]) -> list[str]:
+def lines(state: Mapping[str, object]) -> list[str]:
     """The settings for people, and for telling whether a host is as it was before."""
     return [f"{NAMES[name]}: {text_of(state[name])}" for name in NAMES if state[name] is not None]
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     if isinstance(value, dict):
         return f"{SERVICE} {'running' if value['running'] else 'stopped'}, policy {value['policy']}"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)
@@ -93,7 +94,7 @@ def check(power_policy: str, ntp_servers: list[str]) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _values(state: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
+def _values(state: dict[str, Any], want: dict[str, Any]) -> dict[str, object]:
     """What is wanted with the service that goes by the servers; raises what the host cannot have."""
     values = dict(want)
     if "power_policy" in want:
@@ -122,7 +123,7 @@ def left(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) -> l
     return [name for name, entry in kept.items() if name not in _values(state, want) and not _known(entry, state[name])]
 
 
-def _known(entry: dict[str, Any], now: Any) -> bool:
+def _known(entry: dict[str, Any], now: object) -> bool:
     """Whether the host has what was there before, or what this testbed has set; a service may be halfway when a run breaks off."""
     values = [entry["was"], *entry["ours"]]
     if isinstance(now, dict) and not entry["done"]:
@@ -130,7 +131,7 @@ def _known(entry: dict[str, Any], now: Any) -> bool:
     return now in values
 
 
-def warnings(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+def warnings(state: dict[str, Any], want: dict[str, object], kept: dict[str, Any]) -> list[str]:
     return [
         f"Somebody has changed the {NAMES[name]} of {state['host']} from {text_of(kept[name]['ours'][-1])} to {text_of(state[name])}, "
         f"and this testbed leaves that. Before the testbed: {text_of(kept[name]['was'])}."
@@ -166,7 +167,7 @@ def plan(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any], othe
     return steps
 
 
-def _wills(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def _wills(state: dict[str, object], want: dict[str, object], kept: dict[str, Any]) -> dict[str, Any]:
     """{setting: value} of all that this testbed has a say in."""
     values, stay = _values(state, want), left(state, want, kept)
     # Servers that others have set need the service that is there.
@@ -177,7 +178,7 @@ def _wills(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) ->
     }
 
 
-def _step(state: dict[str, Any], name: str, will: Any) -> Step:
+def _step(state: Mapping[str, object], name: str, will: object) -> Step:
     now, arguments = state[name], {"esxi_hostname": state["host"]}
     if name == "power_policy":
         arguments["policy"] = will
@@ -197,7 +198,7 @@ def _step(state: dict[str, Any], name: str, will: Any) -> Step:
     }
 
 
-def _service_step(now: dict[str, Any], will: dict[str, Any], unread: bool) -> Step:
+def _service_step(now: Mapping[str, object], will: Mapping[str, object], unread: bool) -> Step:
     act = "restart" if unread and will["running"] else None
     if now["running"] != will["running"]:
         act = "start" if will["running"] else "stop"
@@ -228,7 +229,7 @@ def noted(state: dict[str, Any], kept: dict[str, Any], steps: list[Step]) -> dic
     return result
 
 
-def confirmed(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def confirmed(state: dict[str, object], want: dict[str, object], kept: dict[str, Any]) -> dict[str, Any]:
     """The record once all is there: what is wanted, and was otherwise before."""
     result = {}
     for name, value in _values(state, want).items():
@@ -256,7 +257,7 @@ def serve(session: Session, host: HostSystem, steps: list[Step]) -> None:
                 services.RestartService(id=SERVICE)
 
 
-def of_others(record: Memory, state: dict[str, Any]) -> dict[str, str]:
+def of_others(record: Memory, state: Mapping[str, object]) -> dict[str, str]:
     """{setting: testbed} that other testbeds with the same folder have set on this host, as far as it still is as they set it."""
     result = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(record.path)), "network-*.json"))):

@@ -19,6 +19,7 @@ import ssl
 import tarfile
 import time
 import urllib.parse
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -327,7 +328,7 @@ class Import:
     def devices(self) -> list[Any]:
         return [change.device for change in self.config.deviceChange or []]
 
-    def run(self, stamps: list[Any], folder: Any) -> None:
+    def run(self, stamps: Sequence[str], folder: Any) -> None:
         """Makes the virtual machine, which is in vm as soon as there is one."""
         # One that was exported from a testbed's machine has records of other disks.
         given = [option for option in self.config.extraConfig or [] if not option.key.startswith("storlab.")]

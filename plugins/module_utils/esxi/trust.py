@@ -115,7 +115,7 @@ def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: di
     return Failure("certificate_untrusted", what, remedy, fingerprint=shown["fingerprint"] if shown else None)
 
 
-def _shown(params: dict[str, Any]) -> dict[str, Any] | None:
+def _shown(params: dict[str, object]) -> dict[str, Any] | None:
     """{fingerprint, names, issuer, own} of the certificate that the host shows; None when it cannot be read."""
     try:
         blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -35,7 +35,7 @@ def mount_point(path: str) -> str:
     return path
 
 
-def observe(path: str) -> dict[str, Any]:
+def observe(path: str) -> dict[str, object]:
     """What is at the path. ``mount_point`` is None when the folder is not there."""
     folder = os.path.dirname(path)
     seen: dict[str, Any] = {

@@ -124,7 +124,7 @@ def module_name(path: str) -> str:
     return os.path.basename(path).split(".ko")[0].replace("-", "_")
 
 
-def load_order(wanted: tuple[Any, ...], table: dict[str, Any], builtin: set[Any]) -> list[Any]:
+def load_order(wanted: tuple[object, ...], table: dict[str, Any], builtin: set[str]) -> list[Any]:
     """Paths to insmod, dependencies first. What is built into the kernel needs no loading."""
     order = []
 
@@ -489,7 +489,7 @@ def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return result
 
 
-def absent(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def absent(params: dict[str, Any], check_mode: bool) -> dict[str, object]:
     there = os.path.isdir(params["image_dir"])
     if there and not check_mode:
         with locked(params["image_dir"], Progress(os.path.join(params["image_dir"], ".progress"))):
@@ -497,5 +497,5 @@ def absent(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"changed": there, "diff": {"before": f"{params['image_dir']}\n" if there else "", "after": ""}}
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(params: dict[str, object], check_mode: bool) -> dict[str, Any]:
     return (present if params["state"] == "present" else absent)(params, check_mode)

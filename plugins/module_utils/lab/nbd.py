@@ -17,6 +17,7 @@ import shutil
 import stat
 import subprocess
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -178,7 +179,7 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
     return None if content == magic else f"{source} no longer holds the {kind} that is mounted from it"
 
 
-def read_state(name: str, argv: list[Any], path: str, secret: str | None = None) -> dict[str, Any]:
+def read_state(name: str, argv: Collection[object], path: str, secret: str | None = None) -> dict[str, Any]:
     """What is there: its pid, whether it is started as wanted, why what it serves is not the file any more, and whether files of it are left."""
     pid = running_pid(name)
     left = os.path.exists(pid_path(name)) or os.path.isdir(secret_dir(name))
@@ -205,7 +206,7 @@ def plan(current: dict[str, Any], state: str) -> list[Any]:
     return ["stop"] * running + ["start"]
 
 
-def start(name: str, argv: list[Any], secret: str | None = None) -> None:
+def start(name: str, argv: list[str], secret: str | None = None) -> None:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin"])
     tool = shutil.which(QEMU_NBD, path=path)
     if not tool:

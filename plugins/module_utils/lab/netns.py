@@ -88,7 +88,7 @@ def is_namespace(path: str) -> bool:
         return False
 
 
-def command(argv: list[Any]) -> str:
+def command(argv: list[str]) -> str:
     """Run a network tool and return what it printed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     tool = shutil.which(argv[0], path=path)
@@ -126,7 +126,7 @@ def read_state(netns: str) -> dict[str, Any]:
     return {"folder": True, **parse_state(json.loads(command([*enter_argv(netns), "ip", "-j", "address", "show"])))}
 
 
-def parse_state(links: list[Any]) -> dict[str, Any]:
+def parse_state(links: list[Any]) -> dict[str, object]:
     """The state from ``ip -j address show``."""
     by_name = {link["ifname"]: link for link in links}
     bridge = by_name.get(BRIDGE, {})

@@ -21,7 +21,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def desired(params: dict[str, Any]) -> dict[str, Any]:
+def desired(params: dict[str, Any]) -> dict[str, object]:
     if not re.fullmatch(r"storlab-[a-z0-9_-]{1,60}", params["netns"]):
         raise bad_value("netns", params["netns"], "Give a name made by the filter storlab.testbed.lab_netns.")
     if params["state"] == "absent":

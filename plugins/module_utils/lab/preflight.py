@@ -24,7 +24,7 @@ OVERHEAD_MIB = 160
 
 def observe(
     image_dir: str, recipe_dir: str, packages: list[str], machines: list[Any], commands: list[Any], files: list[Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What this host has. packages: those of the image beside the recipe's own."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     folder = os.path.abspath(image_dir)

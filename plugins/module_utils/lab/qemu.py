@@ -17,6 +17,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -70,7 +71,7 @@ def check_definition(vm: dict[str, Any]) -> None:
             raise bad_value("nics mac", nic.get("mac"), "Give an address such as 52:54:00:12:34:56.")
 
 
-def parse_nbd_url(url: str) -> dict[str, Any]:
+def parse_nbd_url(url: str) -> dict[str, object]:
     """nbd://host:port/export as QEMU's block layer wants it; with nbds it refuses a server that does not speak TLS."""
     match = re.fullmatch(r"nbd(s?)://([A-Za-z0-9.-]+):([0-9]{1,5})/([^\s]+)", url)
     if not match:
@@ -104,7 +105,7 @@ def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
     return {"node-name": f"disk{number}", **image}
 
 
-def limits(disk: dict[str, Any]) -> dict[str, Any]:
+def limits(disk: dict[str, Any]) -> dict[str, object]:
     """What QEMU lets a disk do, as its ThrottleLimits; empty when it may do what it can."""
     throttle = {"iops-total": disk.get("iops"), "bps-total": (disk.get("mib_s") or 0) << 20}
     return {key: value for key, value in throttle.items() if value}
@@ -170,7 +171,7 @@ def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:
     return argv
 
 
-def definition_hash(argv: list[Any], netns: str | None, generation: str) -> str:
+def definition_hash(argv: list[str], netns: str | None, generation: str) -> str:
     """Identity of a machine: what it is started with, and whatever else must make it start anew when it changes."""
     return hashlib.sha256(json.dumps([argv, netns, generation]).encode()).hexdigest()
 
@@ -220,7 +221,7 @@ def find_qemu() -> str:
     return path
 
 
-def start(vm: dict[str, Any], argv: list[Any], netns: str | None, definition: str, accel: dict[str, Any]) -> None:
+def start(vm: dict[str, Any], argv: Sequence[str], netns: str | None, definition: str, accel: dict[str, Any]) -> None:
     run_dir = vm["run_dir"]
     os.makedirs(run_dir, mode=0o700, exist_ok=True)
     os.makedirs(os.path.dirname(vm["console_log"]), exist_ok=True)
@@ -291,7 +292,7 @@ def stop(run_dir: str, timeout_s: float) -> None:
         )
 
 
-def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, Any]:
+def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, object]:
     """What the trial start of a kernel under KVM says."""
     if not device:
         return {"accel": "tcg", "reason": "emulated (TCG): this host has no /dev/kvm"}
@@ -307,7 +308,7 @@ def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, 
     return {"accel": "tcg", "reason": f"emulated (TCG): /dev/kvm is there but does not work: {message}"}
 
 
-def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict[str, Any]:
+def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict[str, object]:
     """Try KVM by starting a kernel without any disk; the device node alone proves nothing."""
     if not os.path.exists("/dev/kvm"):
         return kvm_verdict(False, "", None)
@@ -345,7 +346,7 @@ def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict[str, Any]:
         return kvm_verdict(True, output.read(), returncode)
 
 
-def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict[str, Any]:
+def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict[str, object]:
     """The accelerator and why; what ``auto`` found out is kept in the cache file, for this QEMU and this kernel."""
     if wanted != "auto":
         return {"accel": wanted, "reason": f"{'accelerated (KVM)' if wanted == 'kvm' else 'emulated (TCG)'}: asked for"}

@@ -15,7 +15,7 @@ import fcntl
 import getpass
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ def host_path(testbed_id: str, base: str | None = None) -> str:
 # ---- who holds it
 
 
-def process(pid: int) -> dict[str, Any]:
+def process(pid: int) -> dict[str, object]:
     """Tells a process from all others, of this host and of others: {host, machine_id, boot_id, pid_namespace, pid, start_ticks}."""
     return {
         "host": os.uname().nodename,
@@ -49,7 +49,7 @@ def process(pid: int) -> dict[str, Any]:
     }
 
 
-def holder(pid: int, purpose: str) -> dict[str, Any]:
+def holder(pid: int, purpose: str) -> dict[str, object]:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -104,7 +104,9 @@ def busy(testbed_id: str, where: str, other: dict[str, Any]) -> Failure:
 # ---- the file
 
 
-def take(path: str, mine: dict[str, Any], instead_of: dict[str, Any] | None = None) -> dict[str, Any] | None:
+def take(
+    path: str, mine: Mapping[str, object], instead_of: Mapping[str, object] | None = None
+) -> dict[str, object] | None:
     """Write ``mine`` into the lock unless somebody else is in it; that one is returned then. instead_of: whom to replace, once judged to be gone."""
     with _opened(path) as descriptor:
         other = _read(descriptor)
@@ -118,7 +120,7 @@ def take(path: str, mine: dict[str, Any], instead_of: dict[str, Any] | None = No
         return None
 
 
-def release(path: str, mine: dict[str, Any]) -> bool:
+def release(path: str, mine: dict[str, object]) -> bool:
     """Remove the lock, if this process took it for this purpose; whether it did."""
     if not os.path.exists(path):
         return False

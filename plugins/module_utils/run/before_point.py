@@ -18,7 +18,7 @@ from ..workload.point import Point
 from ..workload.workload import block_bounds, extent
 
 
-def memory_of(job: Point) -> dict[str, Any]:
+def memory_of(job: Point) -> dict[str, object]:
     """The memory that the host has left just before a point; of one through the page cache also how much of its range is there already."""
     host_memory: dict[str, Any] = {"available_bytes": memory_limits.memory(read_text).available_bytes or 0}
     if job["path"] is not None and not job["workload"]["direct"]:

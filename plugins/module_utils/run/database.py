@@ -218,7 +218,7 @@ def _written(folder: str, name: str, text: str) -> str:
     return path
 
 
-def _place(cluster: Cluster) -> dict[str, Any]:
+def _place(cluster: Cluster) -> dict[str, object]:
     return {"socket_dir": cluster.run_dir, "user": cluster.user.pw_name, "database": DATABASE}
 
 
@@ -247,7 +247,7 @@ def _prepared(
     return driver.name, version[1], argv, driver.environment(workload)
 
 
-def _measured(cluster: Cluster, workload: dict[str, Any], scratch: str, stamp: dict[str, Any]) -> dict[str, Any]:
+def _measured(cluster: Cluster, workload: dict[str, object], scratch: str, stamp: dict[str, Any]) -> dict[str, Any]:
     name, version, argv, environment = _prepared(cluster, workload, scratch)
     raw: dict[str, Any] = {
         **({"version": version} if version else {}),
@@ -291,7 +291,7 @@ def _driven(
     scratch: str,
     meta: dict[str, Any],
     failures: list[Any],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run the driver to its end: {exit_code, said, said_errors, log}; fills meta with what the host counted."""
     ramp_s, runtime_s = workload["ramp_s"], workload["runtime_s"]
     out, errors = (os.path.join(scratch, name) for name in ("stdout", "stderr"))

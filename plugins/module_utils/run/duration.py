@@ -69,7 +69,7 @@ def steps_s(plan: dict[str, Any]) -> list[float]:
     return steps
 
 
-def plan_s(plan: dict[str, Any]) -> float:
+def plan_s(plan: dict[str, object]) -> float:
     return sum(steps_s(plan))
 
 

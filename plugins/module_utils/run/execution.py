@@ -142,7 +142,7 @@ class Execution:
             remaining_s=self.watcher.remaining_s(),
         )
 
-    def _windows(self, log_ms: int) -> dict[str, Any] | None:
+    def _windows(self, log_ms: int) -> dict[str, object] | None:
         """In which windows of its measured time it completed I/O, as standstill.seen says it. The log is not kept."""
         path = os.path.join(self.folder, self.engine.moments_file)
         try:

@@ -59,7 +59,7 @@ def server_dir(testbed_id: str, port: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's states
 
 
-def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run: bool = False) -> dict[str, object]:
     """A server for one layer: {changed, server: {host, address, port, version, layer, pid}}.
 
     asked: {testbed_id, layer, layers (known ones, for the guard), allow_device, address, port, allow_any_address, deadline_s}.
@@ -97,7 +97,7 @@ def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run
     return {"changed": True, "server": _listening(folder)}
 
 
-def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_run: bool = False) -> dict[str, object]:
     """End one server of the testbed, or all of them, with everything they started, and remove their folders."""
     above = servers_dir(testbed_id, base)
     names = sorted(os.listdir(above)) if os.path.isdir(above) else []
@@ -111,7 +111,7 @@ def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_
     return {"changed": bool(folders), "stopped": [int(os.path.basename(folder)) for folder in folders]}
 
 
-def running(testbed_id: str, base: str | None = None) -> list[dict[str, Any]]:
+def running(testbed_id: str, base: str | None = None) -> list[dict[str, object]]:
     """The testbed's servers on this host, by port."""
     above = servers_dir(testbed_id, base)
     names = sorted(os.listdir(above), key=int) if os.path.isdir(above) else []
@@ -177,7 +177,7 @@ def guarded(options: dict[str, Any]) -> Facts:
     return device_safety.guard(options["layer"], options["allow_device"], options["testbed_id"], options["layers"])[0]
 
 
-def _listening(folder: str) -> dict[str, Any]:
+def _listening(folder: str) -> dict[str, object]:
     """The server's record, once the kernel says that somebody listens there."""
     deadline = time.monotonic() + START_PATIENCE_S
     while alive(folder) and time.monotonic() < deadline:

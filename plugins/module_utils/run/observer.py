@@ -51,7 +51,7 @@ def observer_dir(testbed_id: str, base: str | None = None) -> str:
 
 def start(
     testbed_id: str, paths: dict[str, str], deadline_s: float, base: str | None = None, dry_run: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Observe this host and the devices of its layers, {layer: path}; one that observes the same goes on, with the new deadline.
 
     layers: those that are counted. A path that is no device, or one without statistics, is not.
@@ -80,7 +80,7 @@ def collect(
     clock_offset_s: float,
     base: str | None = None,
     clock_uncertain_s: float = 0.0,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """{observed: {name: figures}, missed: {name: reason}} of the intervals {name: [started_s, finished_s]}, seconds since 1970 by a clock that this
     host's is ``clock_offset_s`` ahead of, known to ``clock_uncertain_s``."""
     folder = observer_dir(testbed_id, base)
@@ -103,7 +103,7 @@ def collect(
     return {"observed": observed, "missed": missed}
 
 
-def stop(testbed_id: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+def stop(testbed_id: str, base: str | None = None, dry_run: bool = False) -> dict[str, object]:
     folder = observer_dir(testbed_id, base)
     there = os.path.isdir(folder)
     if there and not dry_run:
@@ -159,7 +159,7 @@ class Observer:
         self.stopping = True
 
 
-def read_samples(folder: str) -> list[dict[str, Any]]:
+def read_samples(folder: str) -> list[dict[str, object]]:
     """All samples that are kept, oldest first; a last line that is still being written is left out."""
     samples = []
     for name in ("samples.older.jsonl", "samples.jsonl"):
@@ -281,7 +281,7 @@ def clock_offset(exchanges: list[tuple[float, float, float]]) -> tuple[float, fl
 
 def addition(
     result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Layer]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
     its own layers those that this I/O goes through are kept: what it says of the layers of others is not."""
     cpu = figures["cpu"]

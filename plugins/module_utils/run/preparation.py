@@ -243,7 +243,7 @@ def covers(earlier: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def reads_partly_cached(
-    workload: Workload, prepare: dict[str, Any], cached_bytes: int | None, range_bytes: int
+    workload: Workload, prepare: dict[str, object], cached_bytes: int | None, range_bytes: int
 ) -> bool:
     """Whether a point reads through a page cache that was kept and that lacks a part of its range, so that the devices answer too.
 

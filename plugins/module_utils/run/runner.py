@@ -77,7 +77,7 @@ def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's actions
 
 
-def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
+def start(plan: dict[str, Any], base: str | None = None) -> dict[str, object]:
     """Prove every layer safe, then leave a supervisor running: {state_dir, pid, joined, alive, boot_id}.
 
     A run that is measuring these very points already is joined. So is one that has ended and left points which no controller has taken, whatever they
@@ -106,7 +106,7 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
     return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
 
 
-def status(testbed_id: str, run_id: str, base: str | None = None) -> dict[str, Any]:
+def status(testbed_id: str, run_id: str, base: str | None = None) -> dict[str, object]:
     folder = state_dir(testbed_id, run_id, base)
     return {
         "state_dir": folder,
@@ -123,7 +123,7 @@ def stop(
     base: str | None = None,
     dry_run: bool = False,
     discard: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """End one run, or all runs of the testbed, and everything they started; with ``remove`` their folders go as well.
 
     Failure 'run_uncollected', and nothing is ended, when that would delete finished points that no controller has; ``discard`` deletes them.
@@ -152,7 +152,7 @@ def stop(
     )
 
 
-def _held(folders: list[str]) -> dict[str, Any]:
+def _held(folders: list[str]) -> dict[str, object]:
     """{run_id: how many finished points of it are nowhere else}"""
     held = {os.path.basename(folder): len(uncollected(folder)) for folder in folders}
     return {run: number for run, number in held.items() if number}
@@ -181,7 +181,7 @@ def boot_id() -> str:
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
-def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict[str, Any]:
+def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict[str, object]:
     """A piece of the archive of a run that has ended; ``next_offset`` is absent in the last one."""
     folder = state_dir(testbed_id, run_id, base)
     if alive(folder):
@@ -272,7 +272,7 @@ def _refuse_short_memory(plan: dict[str, Any]) -> None:
         )
 
 
-def _existing(folder: str, plan: dict[str, Any]) -> dict[str, Any] | None:
+def _existing(folder: str, plan: dict[str, object]) -> dict[str, Any] | None:
     known = read_json(os.path.join(folder, "plan.json"), kind={"plan": {"points": [dict], "layers": [dict]}})
     if known is None:
         return None
@@ -493,7 +493,7 @@ class Supervisor:
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
 
-    def _sampled(self, name: str, path: str, size_bytes: int) -> dict[str, Any]:
+    def _sampled(self, name: str, path: str, size_bytes: int) -> dict[str, object]:
         if name not in self.samples:
             self.samples[name] = reading_guard.sampled(path, size_bytes)
         return self.samples[name]
@@ -665,7 +665,7 @@ class Supervisor:
     def _results(self, path: str, servers: list[Any] | None = None) -> list[Any]:
         return self.engine.results(text_of(path), servers)
 
-    def _of_servers(self, output: str, servers: list[dict[str, Any]]) -> str:
+    def _of_servers(self, output: str, servers: list[dict[str, object]]) -> str:
         """The messages of the hosts that failed in a job of many; empty when nothing is known of any."""
         with contextlib.suppress(Failure):
             results = self._results(output, servers) if servers else []

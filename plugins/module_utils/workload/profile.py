@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -64,7 +65,7 @@ def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
     return validate(content, path)
 
 
-def _many(content: Any) -> bool:
+def _many(content: object) -> bool:
     """Whether there are more than MOST_VALUES in it, which a few lines of aliases can stand for, or no end of them."""
     waiting, count = [content], 0
     while waiting and count <= MOST_VALUES:
@@ -156,7 +157,7 @@ def _source(variable: str, source: Any) -> None:
         raise bad_value(f"{variable}.url", source["url"], "Write an http or https address.")
 
 
-def _published(variable: str, figure: Any, workloads: list[Any]) -> None:
+def _published(variable: str, figure: Any, workloads: Sequence[Mapping[str, object]]) -> None:
     _mapping(variable, figure, ("metric", "value", "unit", "where"), PUBLISHED)
     if isinstance(figure["value"], bool) or not isinstance(figure["value"], (int, float)):
         raise bad_value(f"{variable}.value", figure["value"], "Write a number.")
@@ -188,12 +189,12 @@ def _mapping(variable: str, value: Any, required: tuple[Any, ...], allowed: tupl
             )
 
 
-def _list(variable: str, value: Any, empty: bool = False) -> list[Any]:
+def _list(variable: str, value: object, empty: bool = False) -> list[object]:
     if not isinstance(value, list) or not (value or empty):
         raise bad_value(variable, value, "Give a list.")
     return value
 
 
-def _words(variable: str, value: Any) -> None:
+def _words(variable: str, value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise bad_value(variable, value, "Write it in words.")

@@ -59,7 +59,7 @@ def refuse_repeated(workloads: list[Any], variable: str) -> None:
         seen.add(name)
 
 
-def _multiplied(workload: dict[str, Any] | None, sweep: dict[str, Any] | None, variable: str) -> list[Any]:
+def _multiplied(workload: dict[str, Any] | None, sweep: dict[str, Any] | None, variable: str) -> list[object]:
     for name, value in ((variable, workload), ("sweep", sweep)):
         if value is not None and not isinstance(value, dict):
             raise bad_value(name, value, "Give a mapping of workload keys.")
@@ -79,7 +79,7 @@ def _multiplied(workload: dict[str, Any] | None, sweep: dict[str, Any] | None, v
     ]
 
 
-def _placed(workload: dict[str, Any]) -> dict[str, Any]:
+def _placed(workload: dict[str, Any]) -> dict[str, object]:
     """The workload with each dotted key's value put where its name says."""
     placed = {key: value for key, value in workload.items() if "." not in str(key)}
     for key in workload:
@@ -125,7 +125,7 @@ def _matching(part: Any, workloads: list[Any], variable: str) -> list[Any]:
     return matching
 
 
-def _overlaid(workload: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+def _overlaid(workload: dict[str, Any], part: dict[str, Any]) -> dict[str, object]:
     """The workload with the part's values in place of its own: the same workload, if it has them already."""
     replaced = {"block_size": (*SIZES,), "alignment": ("alignment_bytes",)}
     gone = {name for key in part for name in replaced.get(key, (*SIZES,) if key in SIZES else ())}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import bad_value
@@ -44,7 +45,7 @@ def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> li
     return expand(args["workload"], args["sweep"], exclude=exclude)
 
 
-def replaced(workload: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+def replaced(workload: Mapping[str, object], values: Mapping[str, object]) -> dict[str, object]:
     """The workload with other values; a value takes the place of what says the same in other words (block_size, block_size_bytes, block_sizes …)."""
     rival = {
         "block_size": ("block_size", "block_size_bytes", "block_sizes", "block_size_range"),

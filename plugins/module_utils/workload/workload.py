@@ -121,7 +121,7 @@ WHOLE_RANGE: Range = {"offset_bytes": 0, "size_bytes": None}
 # ---------------------------------------------------------------- reading what a user wrote
 
 
-def normalise(workload: Mapping[str, Any], variable: str = "workload") -> Workload:
+def normalise(workload: Mapping[str, object], variable: str = "workload") -> Workload:
     """The complete workload: numbers as numbers, sizes in bytes, nothing contradictory. Failure 'bad_value' names what is wrong."""
     if not isinstance(workload, dict):
         raise bad_value(variable, workload, "Give a mapping of workload keys.")
@@ -150,7 +150,7 @@ def normalise(workload: Mapping[str, Any], variable: str = "workload") -> Worklo
     return cast(Workload, complete)
 
 
-def parse_size(value: Any, variable: str = "size") -> int:
+def parse_size(value: object, variable: str = "size") -> int:
     """Bytes of '4k', '1 MiB', 4096 … Units are powers of 1024."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -280,7 +280,7 @@ def extent(workload: Workload, size_bytes: int, variable: str = "workload") -> t
     return offset, size
 
 
-def unsupported(engine: str, variable: str, value: Any, remedy: str) -> Failure:
+def unsupported(engine: str, variable: str, value: object, remedy: str) -> Failure:
     """The failure for what an engine cannot express: it is never left out silently."""
     return Failure(
         "workload_unsupported",
@@ -363,7 +363,7 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 # ---------------------------------------------------------------- values
 
 
-def _either(workload: Mapping[str, Any], key: str, default: Any, variable: str) -> Any:
+def _either(workload: Mapping[str, object], key: str, default: object, variable: str) -> object:
     if workload.get(key) is not None and workload.get(f"{key}_bytes") is not None:
         raise bad_value(f"{variable}.{key}", workload[key], f"Give {key} or {key}_bytes, not both.")
     for name in (key, f"{key}_bytes"):
@@ -372,7 +372,7 @@ def _either(workload: Mapping[str, Any], key: str, default: Any, variable: str) 
     return default
 
 
-def _block_size(workload: Mapping[str, Any], variable: str, sector: int) -> dict[str, Any]:
+def _block_size(workload: Mapping[str, object], variable: str, sector: int) -> dict[str, object]:
     """One of SIZES with its value."""
     given = [key for key in ("block_size", *SIZES) if workload.get(key) is not None]
     if len(given) > 1:
@@ -388,7 +388,7 @@ def _block_size(workload: Mapping[str, Any], variable: str, sector: int) -> dict
     return {"block_size_bytes": _size(value, where, sector)}
 
 
-def _block_size_range(bounds: Any, variable: str, sector: int) -> dict[str, Any]:
+def _block_size_range(bounds: Any, variable: str, sector: int) -> dict[str, object]:
     low, high = (_size(bound, variable, sector) for bound in bounds)
     if low > high or high % low:
         raise bad_value(
@@ -399,7 +399,7 @@ def _block_size_range(bounds: Any, variable: str, sector: int) -> dict[str, Any]
     return {"block_size_bytes": low} if low == high else {"block_size_range": {"min_bytes": low, "max_bytes": high}}
 
 
-def _block_sizes(value: dict[str, Any], variable: str, sector: int) -> dict[str, Any]:
+def _block_sizes(value: dict[str, Any], variable: str, sector: int) -> dict[str, object]:
     """Of {size: percent}, the same for both directions, or {read: …, write: …} with one size, {size: percent} or the normalised list each."""
     if set(value) & set(DIRECTIONS):
         if set(value) - set(DIRECTIONS):
@@ -435,7 +435,7 @@ def _all_sizes(workload: Workload) -> list[Any]:
     return [workload["block_size_bytes"]]
 
 
-def _size(value: Any, variable: str, multiple: int) -> int:
+def _size(value: object, variable: str, multiple: int) -> int:
     size = parse_size(value, variable)
     if size <= 0 or size % multiple:
         raise bad_value(variable, value, f"Use a multiple of {multiple} bytes.")
@@ -444,7 +444,7 @@ def _size(value: Any, variable: str, multiple: int) -> int:
     return size
 
 
-def _integer(value: Any, variable: str, low: int, high: int) -> int:
+def _integer(value: object, variable: str, low: int, high: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -452,7 +452,7 @@ def _integer(value: Any, variable: str, low: int, high: int) -> int:
     return value
 
 
-def _boolean(value: Any, variable: str) -> bool:
+def _boolean(value: object, variable: str) -> bool:
     if not isinstance(value, bool):
         raise bad_value(variable, value, "Use true or false.")
     return value
@@ -470,14 +470,14 @@ def _keys(value: Any, allowed: tuple[Any, ...], variable: str) -> dict[str, Any]
     return value
 
 
-def _exactly(value: Any, keys: tuple[Any, ...], variable: str) -> dict[str, Any]:
+def _exactly(value: Any, keys: tuple[Any, ...], variable: str) -> dict[str, object]:
     _keys(value, keys, variable)
     if set(value) != set(keys):
         raise bad_value(variable, value, f"Give both {keys[0]} and {keys[1]}.")
     return {key: value[key] for key in keys}
 
 
-def _range(value: Any, variable: str) -> dict[str, Any]:
+def _range(value: Any, variable: str) -> dict[str, object]:
     _keys(value, ("offset_bytes", "size_bytes"), variable)
     offset = parse_size(value.get("offset_bytes") or 0, f"{variable}.offset_bytes")
     size = None if value.get("size_bytes") is None else parse_size(value["size_bytes"], f"{variable}.size_bytes")
@@ -490,7 +490,7 @@ def _range(value: Any, variable: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- what is present only when used
 
 
-def _optional(key: str, value: Any, variable: str) -> Any:
+def _optional(key: str, value: object, variable: str) -> object:
     """The normalised value; None when it says no more than leaving the key out would."""
     if key in OPTIONAL_NUMBERS:
         return _integer(value, variable, *OPTIONAL_NUMBERS[key])
@@ -508,7 +508,7 @@ def _optional(key: str, value: Any, variable: str) -> Any:
     )
 
 
-def _distribution(value: Any, variable: str) -> Any:
+def _distribution(value: object, variable: str) -> object:
     if isinstance(value, dict):
         zones = _keys(value, ("zoned",), variable).get("zoned")
         if not isinstance(zones, list) or not zones:
@@ -537,7 +537,7 @@ def _distribution(value: Any, variable: str) -> Any:
     return f"{law}:{number:g}"
 
 
-def _data(value: Any, variable: str) -> Any:
+def _data(value: Any, variable: str) -> object:
     _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent", "refill"), variable)
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
     data: dict[str, Any] = {"pattern": pattern}
@@ -571,7 +571,7 @@ def _data(value: Any, variable: str) -> Any:
     return None if data == {"pattern": "random"} else data
 
 
-def _sync(value: Any, variable: str) -> Any:
+def _sync(value: Any, variable: str) -> object:
     _keys(value, ("mode", "fsync_every", "fdatasync_every", "end_fsync"), variable)
     sync = {}
     if _choice(value.get("mode", "none"), f"{variable}.mode", SYNC_MODES) != "none":
@@ -584,7 +584,7 @@ def _sync(value: Any, variable: str) -> Any:
     return sync or None
 
 
-def _engine_options(value: Any, variable: str) -> Any:
+def _engine_options(value: object, variable: str) -> object:
     by_engine: dict[Any, Any] = {}
     if not isinstance(value, dict) or not all(re.fullmatch(r"[a-z][a-z0-9_]{0,30}", str(engine)) for engine in value):
         raise bad_value(variable, value, "Give a mapping of an engine's name to a mapping of its options.")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core.layers import Layer
@@ -38,7 +39,7 @@ def keep(
     return results
 
 
-def _planned(point: Point, layer: Layer, request: dict[str, Any]) -> bytes:
+def _planned(point: Point, layer: Layer, request: Mapping[str, object]) -> bytes:
     """What the result was made with, besides the host's files, and nothing more."""
     planned = {
         "point": point,
@@ -53,9 +54,9 @@ def _planned(point: Point, layer: Layer, request: dict[str, Any]) -> bytes:
 def keep_of_others(
     run_dir: str,
     host: str,
-    request: dict[str, Any],
+    request: dict[str, object],
     archive: bytes,
-    plan_there: dict[str, Any],
+    plan_there: dict[str, object],
     span: theirs.Span,
 ) -> list[str]:
     """Keep a packed part of a run that another call began, as what it was measured as, and never over a measured point. plan_there: the plan of that call.

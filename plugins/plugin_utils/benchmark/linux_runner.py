@@ -65,7 +65,7 @@ class LinuxRun:
         self.span = span
         self.taken = 0
 
-    def run(self, plan: dict[str, Any], expected_s: float) -> bool:
+    def run(self, plan: dict[str, object], expected_s: float) -> bool:
         """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing."""
         started = self.module({"action": "start", "plan": plan})
         self.agreed()

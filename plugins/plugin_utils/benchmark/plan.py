@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -130,7 +131,7 @@ def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, An
     return prepare
 
 
-def steady_argument(given: Any) -> dict[str, Any] | None:
+def steady_argument(given: object) -> dict[str, object] | None:
     """The argument steady_state as a mapping: true means the limits of the specification, which are those of an empty one, and false means none."""
     if given is None or isinstance(given, dict):
         return given
@@ -143,7 +144,7 @@ def steady_argument(given: Any) -> dict[str, Any] | None:
         ) from error
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Without what was not given, and whole numbers as whole numbers: 5.0 and 5 are the same measurement."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items() if part is not None}
@@ -152,7 +153,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _steady(options: dict[str, Any], workload: Workload) -> dict[str, Any] | None:
+def _steady(options: dict[str, Any], workload: Workload) -> dict[str, object] | None:
     if options["steady_state"] is None:
         return None
     if not by_time(workload):
@@ -168,7 +169,7 @@ def _steady(options: dict[str, Any], workload: Workload) -> dict[str, Any] | Non
 # ---------------------------------------------------------------- layers
 
 
-def choose_layers(given: Any, known: dict[str, Any], host: str, ceiling: bool = True) -> dict[str, Any]:
+def choose_layers(given: Any, known: dict[str, object], host: str, ceiling: bool = True) -> dict[str, Any]:
     """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host.
 
     ceiling: whether the engine can measure itself.
@@ -350,8 +351,8 @@ def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repeti
 
 
 def for_host(
-    options: dict[str, Any], layers: dict[str, Any], points: list[Point], prepared: dict[str, Any]
-) -> dict[str, Any]:
+    options: dict[str, Any], layers: dict[str, Any], points: list[Point], prepared: Mapping[str, object]
+) -> dict[str, object]:
     """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
     return {
@@ -365,13 +366,13 @@ def for_host(
     }
 
 
-def same_clock(environment: dict[str, Any]) -> dict[str, Any]:
+def same_clock(environment: Mapping[str, object]) -> dict[str, object]:
     """{fio_clock} of a plan for a host that this run has measured before; empty for another. environment: the host's fingerprint."""
     clock = environment.get("fio_clock")
     return {"fio_clock": clock} if clock in beat.CLOCKS else {}
 
 
-def prepared_by(results: dict[str, Result]) -> dict[str, Any]:
+def prepared_by(results: dict[str, Result]) -> dict[str, object]:
     """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
     prepared: dict[str, Any] = {}
     for result in sorted(
@@ -405,7 +406,7 @@ def most_s(options: dict[str, Any], layers: list[Layer]) -> float:
     return sum(each * duration.point_s(workload, options["steady_state"]) for workload in options["workloads"])
 
 
-def request(options: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
+def request(options: dict[str, Any], profile: Mapping[str, object] | None) -> dict[str, Any]:
     """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
     kept = {
         key: options[key]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...module_utils.workload.point import Point
@@ -119,7 +119,7 @@ def _doing(state: dict[str, Any]) -> list[str]:
     return words
 
 
-def _failed(state: dict[str, Any]) -> list[str]:
+def _failed(state: Mapping[str, object]) -> list[str]:
     return [f"({state['failed']} failed)"] if state.get("failed") else []
 
 

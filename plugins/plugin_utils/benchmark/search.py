@@ -16,7 +16,7 @@ taken as one: counts added, histograms merged, rates weighted by time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, cast
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -118,7 +118,7 @@ def validate(search: object) -> Search:
     return cast(Search, {"kind": kind, **look(options)})
 
 
-def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
+def _validate_most(options: Mapping[str, object]) -> dict[str, object]:
     name = "search.max_iops"
     if options["key"] == "rate_iops":
         raise bad_value(f"{name}.key", "rate_iops", "A requested rate is not a maximum; use queue_depth or workers.")
@@ -126,7 +126,7 @@ def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
     return {"key": options["key"], **_validate_reach(options, name)}
 
 
-def _validate_reach(options: dict[str, Any], name: str) -> dict[str, Any]:
+def _validate_reach(options: Mapping[str, object], name: str) -> dict[str, Any]:
     reach = {
         "low": _whole(options["low"], f"{name}.low", 1),
         "high": _whole(options["high"], f"{name}.high", 1),
@@ -137,7 +137,7 @@ def _validate_reach(options: dict[str, Any], name: str) -> dict[str, Any]:
     return reach
 
 
-def _validate_limit(options: dict[str, Any]) -> dict[str, Any]:
+def _validate_limit(options: Mapping[str, object]) -> dict[str, object]:
     name = "search.max_iops_at"
     given = [key for key in LIMITS if options.get(key) is not None]
     if len(given) != 1:
@@ -156,7 +156,7 @@ def _validate_limit(options: dict[str, Any]) -> dict[str, Any]:
     return limit
 
 
-def _validate_knee(options: dict[str, Any]) -> dict[str, Any]:
+def _validate_knee(options: Mapping[str, object]) -> dict[str, object]:
     name = "search.knee"
     values = options.get("values")
     if not isinstance(values, list) or len(set(map(str, values))) < 3:
@@ -170,7 +170,7 @@ def _validate_knee(options: dict[str, Any]) -> dict[str, Any]:
     return knee
 
 
-def _validate_ladder(options: dict[str, Any]) -> dict[str, Any]:
+def _validate_ladder(options: Mapping[str, object]) -> dict[str, object]:
     name = "search.rate_ladder.percents"
     percents = options["percents"]
     if not isinstance(percents, list) or not percents:
@@ -181,19 +181,19 @@ def _validate_ladder(options: dict[str, Any]) -> dict[str, Any]:
     return {"percents": rates}
 
 
-def _check_key(key: Any, name: str) -> None:
+def _check_key(key: object, name: str) -> None:
     if key not in LOADS:
         raise bad_value(f"{name}.key", key, f"Use one of {', '.join(LOADS)}.")
 
 
-def _whole(value: Any, variable: str, least: int) -> int:
+def _whole(value: object, variable: str, least: int) -> int:
     value = int(value) if isinstance(value, str) and value.isdigit() else value
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise bad_value(variable, value, f"Use a whole number of at least {least}.")
     return value
 
 
-def _positive(value: Any, variable: str) -> float:
+def _positive(value: object, variable: str) -> float:
     if isinstance(value, str):
         try:
             value = float(value)
@@ -262,7 +262,7 @@ def _known_loads(search: Search, base: Workload, measured: Measured) -> list[flo
     return sorted(load for load in loads if search["low"] <= load <= search["high"])
 
 
-def step(load: float | None, results: list[Result]) -> dict[str, Any]:
+def step(load: float | None, results: list[Result]) -> dict[str, object]:
     """All repetitions of one load as one: {load, repetitions, iops, bandwidth_bytes_s, latency_…_ns, points}."""
     merged = merge_directions(
         [result["total"] for result in results],
@@ -410,7 +410,7 @@ def _rates(search: Search, base: Workload, measured: Measured) -> dict[float, An
 # ---------------------------------------------------------------- the answer
 
 
-def answer(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
+def answer(search: Search, base: Workload, measured: Measured) -> dict[str, object]:
     """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
 
     max_iops: found, at_highest. max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
@@ -433,7 +433,7 @@ def _answer_most(search: Search, base: Workload, measured: Measured) -> dict[str
     return {"outcome": "at_highest" if best["load"] == search["high"] else "found", "found": best, "steps": steps}
 
 
-def _answer_limit(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
+def _answer_limit(search: Search, base: Workload, measured: Measured) -> dict[str, object]:
     known = _judged(search, base, measured)
     place = cut(known)
     steps = [{key: value for key, value in entry.items() if key != "disagree"} for entry in known]

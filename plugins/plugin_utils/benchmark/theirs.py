@@ -11,7 +11,7 @@ out the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils.core import times
@@ -58,7 +58,7 @@ def clock(host: str, text: str) -> float:
     return float(words[-1])
 
 
-def _read(host: str, name: str, text: str, shape: Any) -> Any:
+def _read(host: str, name: str, text: str, shape: object) -> Any:
     try:
         content = parse(text.encode("utf-8", "surrogatepass"), LARGEST_BYTES, MOST_VALUES)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _unfit(host: str, what: str) -> Failure:
     )
 
 
-def points(host: str, theirs: dict[str, Any], request: dict[str, Any], known: Iterable[Layer]) -> dict[str, Any]:
+def points(host: str, theirs: dict[str, Any], request: Mapping[str, object], known: Iterable[Layer]) -> dict[str, Any]:
     """{point_id: (point, layer)} of a plan that lies on the host; 'foreign_points' for any that are not its own to measure.
 
     request: engine, testbed_id and run_id. known: the layers that the controller knows, in every state in which it knows them. The plan's own are not used.
@@ -109,7 +109,9 @@ def known_layers(run_dir: str, given: Iterable[Layer] = ()) -> list[Layer]:
     return [*given, *kept, *(state for layer in kept for state in layer.get("variants", {}).values())]
 
 
-def _made_again(point: Point, layer: Layer, theirs: dict[str, Any], request: dict[str, Any]) -> Point | None:
+def _made_again(
+    point: Point, layer: Layer, theirs: Mapping[str, object], request: Mapping[str, object]
+) -> Point | None:
     """The point as the controller would make it; None where it cannot be made."""
     options = {
         "run_id": request["run_id"],

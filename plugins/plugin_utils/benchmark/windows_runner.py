@@ -72,7 +72,7 @@ class WindowsRun(WindowsScripts):
 
     # ---- before anything runs
 
-    def begin(self, plan: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, plan: dict[str, Any]) -> dict[str, object]:
         """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
         if len("\\".join([self.settings["root"], self.options["testbed_id"], self.options["run_id"]])) > LONGEST_FOLDER:
             raise bad_value(
@@ -355,7 +355,7 @@ class WindowsRun(WindowsScripts):
     def _remove(self, place: dict[str, Any]) -> None:
         self._name_left(self.reached("engine_remove", place).get("left") or [])
 
-    def _name_left(self, left: list[dict[str, Any]]) -> None:
+    def _name_left(self, left: list[dict[str, object]]) -> None:
         if left:
             self.warn(f"[{self.host}] {install.left_words(left)}")
 

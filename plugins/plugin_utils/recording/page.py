@@ -22,7 +22,7 @@ def texts(recording: dict[str, Any]) -> dict[str, set[str]]:
         if not _NO_TEXT.match(text):
             groups.setdefault(where, set()).add(text.strip()[:MOST_LETTERS])
 
-    def walk(item: Any, where: str) -> None:
+    def walk(item: object, where: str) -> None:
         if isinstance(item, dict):
             for key, part in item.items():
                 walk(part, str(key))

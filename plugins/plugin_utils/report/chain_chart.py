@@ -136,7 +136,7 @@ def _from_right_to_left(layers: list[Layer], width: int) -> tuple[dict[str, Plac
     return place, frames, box_w, height
 
 
-def _node(layer: Layer, place: Place, line: str | None, box_w: float) -> dict[str, Any]:
+def _node(layer: Layer, place: Place, line: str | None, box_w: float) -> dict[str, object]:
     """A box with the layer's name, what it is made of and where, and its line of figures."""
     left, top = place
     path, made = layer.get("path") or ("no device" if layer["kind"] == "ceiling" else "no path"), _made(layer)

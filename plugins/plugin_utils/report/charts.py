@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -293,8 +293,8 @@ def ratio_map(
 def _fields(
     ident: str,
     title: str,
-    columns: list[Any],
-    rows: list[Any],
+    columns: list[str],
+    rows: Sequence[object],
     cells: dict[tuple[Any, Any], tuple[float, str, str]],
     shades: dict[tuple[Any, Any], tuple[float, bool, str]],
     css: str,

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -60,7 +61,7 @@ MARKS = (
 TICK_GAP = 0.3
 
 
-def render(comparison: dict[str, Any]) -> dict[str, str]:
+def render(comparison: dict[str, object]) -> dict[str, str]:
     """File name -> text of every file of the comparison ``found`` by comparison.compare_runs, with its ``hits``."""
     return {
         "index.html": html(comparison),
@@ -136,7 +137,7 @@ def interval(row: dict[str, Any]) -> str:
 # -- JSON, CSV, JUnit -------------------------------------------------------------------------------------------------
 
 
-def comparison_json(comparison: dict[str, Any]) -> str:
+def comparison_json(comparison: Mapping[str, object]) -> str:
     return json.dumps(comparison, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -216,7 +217,7 @@ def gate_words(compared: dict[str, Any]) -> str:
     return f"Passed: no figure meets {rules}."
 
 
-def _figures(entries: list[dict[str, Any]]) -> str:
+def _figures(entries: Sequence[Mapping[str, object]]) -> str:
     count = len({(entry.get("side"), entry["point"], entry["metric"]) for entry in entries})
     return f"{count} figure{'' if count == 1 else 's'}"
 
@@ -267,7 +268,7 @@ def _suite(name: str, comparison: dict[str, Any]) -> str:
     return "\n".join([*lines, "</testsuite>"])
 
 
-def _objection(hits: list[dict[str, Any]]) -> str:
+def _objection(hits: Sequence[Mapping[str, object]]) -> str:
     reasons = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
     return f'<failure type="regression" message={attribute(reasons)}/>'
 
@@ -323,7 +324,7 @@ def left_out(comparison: dict[str, Any]) -> str:
     return ", ".join(text for count, text in parts if count)
 
 
-def shown_verdicts(counts: dict[str, Any]) -> list[Any]:
+def shown_verdicts(counts: Mapping[str, object]) -> list[Any]:
     return [
         verdict
         for verdict in ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
@@ -331,7 +332,7 @@ def shown_verdicts(counts: dict[str, Any]) -> list[Any]:
     ]
 
 
-def filled(name: str, **content: Any) -> str:
+def filled(name: str, **content: object) -> str:
     """The template with what both forms of a comparison say alike."""
     return fill(
         name,

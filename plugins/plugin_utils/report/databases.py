@@ -33,7 +33,7 @@ def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_load(group) for _key, group in sorted(groups.items())]
 
 
-def _load(group: list[dict[str, Any]]) -> dict[str, Any]:
+def _load(group: list[dict[str, Any]]) -> dict[str, object]:
     rates = {}
     for name in RATES:
         values = [result[name] for result in group]
@@ -74,7 +74,7 @@ def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: statistics.fmean(values) for name, values in rates.items()}
 
 
-def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[str, Any]]:
+def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[str, object]]:
     """[{where, note, and tpm, nopm where given}] of what others have published of such a load, each once.
 
     record: of a run, whose requests say it. known: what is known beside it, as a request says it.

@@ -8,6 +8,7 @@ Nothing in it is required: old and foreign ones are shown too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core import units
@@ -65,7 +66,7 @@ def describe(host: str, fingerprint: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _interface(interface: dict[str, Any]) -> str:
+def _interface(interface: Mapping[str, object]) -> str:
     words = (("driver", "{}"), ("mtu", "MTU {}"), ("speed_mbit_s", "{} Mbit/s"))
     return ", ".join(text.format(interface[key]) for key, text in words if interface.get(key))
 
@@ -81,7 +82,7 @@ def _device(device: dict[str, Any]) -> str:
     return ", ".join(str(part).strip() for part in parts if part)
 
 
-def _chosen(value: Any) -> str:
+def _chosen(value: object) -> str:
     """'mq-deadline [none]' -> 'none': the kernel puts the scheduler in use in brackets."""
     text = str(value)
     return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -137,7 +137,7 @@ def _row(experiment: dict[str, Any], outcome: Outcome | None) -> dict[str, Any]:
     return row
 
 
-def _database(report: Report, known: list[dict[str, Any]]) -> dict[str, Any]:
+def _database(report: Report, known: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """{database: {published, measured}} where a load of a database was published; measured is empty where the run has none."""
     published = databases.published(report.record, known)
     measured = [
@@ -169,7 +169,7 @@ def _machines(report: Report) -> dict[str, list[str]]:
     return kinds
 
 
-def files(index: dict[str, Any], outcomes: dict[str, Outcome]) -> dict[str, str]:
+def files(index: dict[str, object], outcomes: dict[str, Outcome]) -> dict[str, str]:
     """File name -> text. index: as build makes it, of the same outcomes."""
     return {"index.html": html(index, outcomes), "index.json": json_of(index)}
 

@@ -39,7 +39,7 @@ def table(groups: list[dict[str, Any]], by: Sequence[str]) -> list[str]:
     ]
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: object) -> str:
     if value is None:
         return units.ABSENT
     return format_size(value) if name == "block_size_bytes" and isinstance(value, int) else str(value)

@@ -85,7 +85,7 @@ def drawn(content: dict[str, Any]) -> list[Any]:
     return drawings + [chart for part in content["others"] for chart in _drawn_of(part)]
 
 
-def _drawn_of(part: dict[str, Any]) -> list[Any]:
+def _drawn_of(part: dict[str, Any]) -> list[object]:
     times = part["time"]["charts"] if part["time"] else []
     return [
         chart for chart in (part["distribution"], part["histogram"], *(drawing.chart for drawing in times)) if chart
@@ -119,7 +119,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _further(report: Report, choices: views.base.Choices, apart: set[str]) -> dict[str, Any] | None:
+def _further(report: Report, choices: views.base.Choices, apart: set[str]) -> dict[str, object] | None:
     """{workloads, table} of the workloads without a section of their own: a row per layer, with the figures of a waterfall."""
     waterfalls = [
         (index, waterfall) for index, waterfall in enumerate(report.waterfalls) if waterfall.workload_id not in apart
@@ -208,7 +208,7 @@ def _chain(report: Report) -> list[plot.Chart]:
     return [chart for chart in drawn if chart]
 
 
-def _step_tile(step: Step) -> dict[str, Any]:
+def _step_tile(step: Step) -> dict[str, object]:
     """Cost of the most expensive step, with its interval; where that holds none, too, the interval is all there is to take home."""
     repetitions = min(step.cell.repetitions, step.below.repetitions if step.below else step.cell.repetitions)
     below, between = f"{step.below.layer if step.below else ''} → {step.cell.layer}", step.added_between_ns
@@ -227,7 +227,7 @@ def _step_tile(step: Step) -> dict[str, Any]:
     return {**tile, "value": added, "below": f"95 %: {span} · {below}"}
 
 
-def _tiles(report: Report) -> list[dict[str, Any]]:
+def _tiles(report: Report) -> list[dict[str, object]]:
     """The four figures to take home: (label, value, line below)."""
     measured = len(report.points) - len(report.failed)
     low, high = report.repetitions
@@ -267,7 +267,7 @@ def _tiles(report: Report) -> list[dict[str, Any]]:
     return tiles
 
 
-def _overview(report: Report) -> dict[str, Any] | None:
+def _overview(report: Report) -> dict[str, object] | None:
     """Workloads against layers; worth a table only when there is more than one workload."""
     if len(report.waterfalls) < 2:
         return None

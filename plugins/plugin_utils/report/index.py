@@ -137,7 +137,7 @@ def _figures(rows: list[dict[str, Any]]) -> Figures:
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
-def files(index: dict[str, Any]) -> dict[str, Any]:
+def files(index: dict[str, object]) -> dict[str, Any]:
     """File name -> text."""
     return {"index.html": html(index), "index.json": json_of(index)}
 
@@ -175,14 +175,14 @@ def html(index: dict[str, Any]) -> str:
     )
 
 
-def _series(trends: dict[str, Any]) -> list[dict[str, Any]]:
+def _series(trends: dict[str, Any]) -> list[dict[str, object]]:
     return [line for layers in trends.values() for metrics in layers.values() for line in metrics.values()]
 
 
 def _chosen(index: dict[str, Any]) -> tuple[Any, ...] | None:
     """The trend that the page begins with: in most runs, then of the newest, then the highest in the chain."""
 
-    def rank(place: tuple[Any, ...]) -> tuple[Any, ...]:
+    def rank(place: tuple[Any, ...]) -> tuple[object, ...]:
         workload, layer = place
         line = index["trends"][workload][layer]["iops"]
         kind = layer.partition("-")[0]
@@ -229,7 +229,7 @@ def _labels(runs: list[dict[str, Any]]) -> list[str]:
     return [start[begin:end].replace("T", " ") for start in starts]
 
 
-def _marks(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _marks(runs: list[dict[str, Any]]) -> list[dict[str, object]]:
     """[{run, letter, facts in words, more}] of the runs before which the environment changed."""
     marks: list[dict[str, Any]] = []
     for index, run in enumerate(runs):

@@ -9,6 +9,7 @@ testsuites > testsuite(name, tests, failures, errors, skipped, time, timestamp, 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -68,7 +69,7 @@ def junit(report: Report) -> str:
     return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
 
 
-def _time_s(point: dict[str, Any]) -> Any:
+def _time_s(point: Mapping[str, object]) -> Any:
     """How long the point took, else how long it measured."""
     return next((point[key] for key in ("wall_s", "runtime_s") if isinstance(point.get(key), (int, float))), None)
 
@@ -102,11 +103,11 @@ def _output(point: dict[str, Any]) -> str:
     return f"<system-out>{escape(printable(chr(10).join(flags)))}</system-out>" if flags else ""
 
 
-def _attributes(values: dict[str, Any]) -> str:
+def _attributes(values: Mapping[str, object]) -> str:
     return "".join(f" {name}={attribute(value)}" for name, value in values.items() if value is not None)
 
 
-def attribute(text: Any) -> str:
+def attribute(text: object) -> str:
     """Quoted, as the value of an attribute."""
     return quoteattr(printable(str(text)))
 

@@ -28,7 +28,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 NOTHING = Markup("")
 
 
-def plain(text: Any) -> str:
+def plain(text: object) -> str:
     """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
     return (
         re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split()))
@@ -38,7 +38,7 @@ def plain(text: Any) -> str:
     )
 
 
-def code(text: Any) -> str:
+def code(text: object) -> str:
     return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
 
 

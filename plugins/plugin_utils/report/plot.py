@@ -256,7 +256,7 @@ class Plot(Chart):
         return [(percent(at), label, (at, label) not in slim) for at, label in kept]
 
     @property
-    def leaders(self) -> list[Any]:
+    def leaders(self) -> list[object]:
         """[(css, y of the line's end, y of the leader's, y of the text, name)]: names beside the line ends, pushed apart."""
         placed, previous = [], -LABEL_GAP * 0.5
         for name, css, at in sorted(self.ends, key=lambda end: (-end[2], end[0])):

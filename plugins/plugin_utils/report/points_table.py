@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ POINT_METRICS = (
 )
 
 
-def figure(value: Any, word: Callable[[Any], str]) -> Field:
+def figure(value: object, word: Callable[[Any], str]) -> Field:
     return cell(value, "" if value is None else word(value))
 
 
@@ -101,7 +101,7 @@ def _linked(report: Report) -> set[str]:
     }
 
 
-def _started(point: dict[str, Any], run_began: str) -> str:
+def _started(point: Mapping[str, object], run_began: str) -> str:
     """The time of day, with the date only where it is not that of the run."""
     utc = str(point.get("started_utc") or units.ABSENT)
     return (utc[11:] if utc[:10] == run_began[:10] else utc.replace("T", " ")).replace("Z", "") or units.ABSENT
@@ -117,7 +117,7 @@ def _reasons(point: dict[str, Any]) -> str:
 BESIDE = {"job": "job.fio", "series": "series.json"}
 
 
-def _usual(kind: str, file: dict[str, Any]) -> bool:
+def _usual(kind: str, file: Mapping[str, object]) -> bool:
     """Whether the page's script can link it from the raw file's address: a thousand times the same words are spared."""
     return bool(file["name"] == BESIDE.get(kind) and file["state"] == "matches")
 

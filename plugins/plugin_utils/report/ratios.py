@@ -49,7 +49,7 @@ def sides(layers: list[Layer]) -> list[tuple[Layer, Layer]]:
     ]
 
 
-def ratios(layers: list[Layer], results: list[dict[str, Any]], workload_ids: set[str]) -> list[Ratio]:
+def ratios(layers: list[Layer], results: list[dict[str, object]], workload_ids: set[str]) -> list[Ratio]:
     """The ratio of each pair of sides over the points of these workloads. layers, results: of the run."""
     hosts = {layer["name"]: layer["host"] for layer in layers}
     measured = [result for result in results if result["workload_id"] in workload_ids and is_measured(result)]

@@ -90,7 +90,7 @@ class _Columns:
             *(f"sync_{metric}" for metric in self.sync),
         ]
 
-    def row(self, point: dict[str, Any]) -> list[Any]:
+    def row(self, point: dict[str, Any]) -> list[object]:
         steady = point.get("steady_state") or {}
         parts = {direction: without_thin(point.get(direction) or {}) for direction in DIRECTIONS}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -55,12 +55,12 @@ def results_json(report: Report) -> Iterator[str]:
     return _json_pieces(content)
 
 
-def json_of(content: dict[str, Any]) -> str:
+def json_of(content: Mapping[str, object]) -> str:
     """A line per key, and of lists a line per element: readable, diffable, and written by the encoder in C, which indents nothing."""
     return "".join(_json_pieces(content))
 
 
-def _json_pieces(content: dict[str, Any]) -> Iterator[str]:
+def _json_pieces(content: Mapping[str, object]) -> Iterator[str]:
     """The same in pieces. A list may be an iterator."""
     for number, key in enumerate(sorted(content)):
         value = content[key]
@@ -79,7 +79,7 @@ def _json_pieces(content: dict[str, Any]) -> Iterator[str]:
 _json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
-def _of_workload(waterfall: Waterfall) -> dict[str, Any]:
+def _of_workload(waterfall: Waterfall) -> dict[str, object]:
     return {
         "workload_id": waterfall.workload_id,
         "workload": waterfall.workload,
@@ -93,7 +93,7 @@ def _of_workload(waterfall: Waterfall) -> dict[str, Any]:
     }
 
 
-def _figures(cell: Cell) -> dict[str, Any]:
+def _figures(cell: Cell) -> dict[str, object]:
     return {
         direction: {
             metric: {"value": figure.value, "low": figure.low, "high": figure.high}
@@ -103,7 +103,7 @@ def _figures(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _without_histograms(point: dict[str, Any]) -> dict[str, Any]:
+def _without_histograms(point: dict[str, Any]) -> dict[str, object]:
     return {
         key: {name: part for name, part in value.items() if name != "histogram"} if key in PARTS and value else value
         for key, value in point.items()

@@ -15,12 +15,12 @@ from .markup import added_between
 from .nouns import Report, Step, Waterfall
 
 
-def summary(report: Report) -> list[dict[str, Any]]:
+def summary(report: Report) -> list[dict[str, object]]:
     """One row per layer and workload, plain values; what was not measured is absent."""
     return [row(step) for waterfall in report.waterfalls for step in waterfall.steps]
 
 
-def row(step: Step) -> dict[str, Any]:
+def row(step: Step) -> dict[str, object]:
     cell = step.cell
     known = {
         "workload_id": cell.workload_id,

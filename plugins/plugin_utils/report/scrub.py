@@ -158,7 +158,7 @@ class Pseudonyms:
             "",
         )
 
-    def _names_in(self, value: Any, key: str) -> None:
+    def _names_in(self, value: object, key: str) -> None:
         if key in NAMING and _is_name(value):
             self._add(NAMING[key], str(value))
         if isinstance(value, str):
@@ -289,7 +289,7 @@ class Pseudonyms:
         return report
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     """A serial number may be a number."""
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 

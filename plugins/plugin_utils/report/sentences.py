@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core import units
@@ -91,7 +92,7 @@ def workload_words(workload: Workload) -> str:
         return "workload"
 
 
-def detail(layers: dict[str, Layer], name: str) -> dict[str, Any]:
+def detail(layers: dict[str, Layer], name: str) -> dict[str, object]:
     return layers.get(name, {}).get("detail") or {}
 
 
@@ -189,7 +190,7 @@ def unmeasured(layer: Layer) -> str:
 Finding = dict[str, str]  # level (warning or note), text
 
 
-def flags(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def flags(report: Report, environments: dict[str, object]) -> list[Finding]:
     """Findings that a reader has to know before believing a figure, loudest first."""
     return sorted(
         (finding for of in FINDINGS for finding in of(report, environments)),
@@ -211,7 +212,7 @@ def _note(text: str) -> Finding:
     return {"level": "note", "text": text}
 
 
-def _machines(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _machines(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     findings = []
     for make, kind, text in (
         (
@@ -229,7 +230,7 @@ def _machines(report: Report, environments: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _simulated(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _simulated(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     return [
         _warning(f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real component.")
         for machine in report.machines
@@ -237,22 +238,22 @@ def _simulated(report: Report, environments: dict[str, Any]) -> list[Finding]:
     ]
 
 
-def _moved_beats(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _moved_beats(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     return [_warning(beats.moved_words(move)) for move in report.beats if move["verdict"] in ("slower", "faster")]
 
 
-def _failed(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _failed(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     failed, points = len(report.failed), len(report.points)
     text = f"{failed} of {points} points failed; they are listed below and excluded from all figures."
     return [_warning(text)] if failed else []
 
 
-def _damaged(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _damaged(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     text = f"{len(report.damaged)} files of the run, or tests in them, could not be used or were changed; they are listed below."
     return [_warning(text)] if report.damaged else []
 
 
-def _bad_files(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _bad_files(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     bad = sum(
         file["state"] in ("missing", "differs") for result in report.points for file in result.get("files", {}).values()
     )
@@ -260,7 +261,7 @@ def _bad_files(report: Report, environments: dict[str, Any]) -> list[Finding]:
     return [_warning(text)] if bad else []
 
 
-def _few_repetitions(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _few_repetitions(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     low, high = report.repetitions
     if not 0 < low < ENOUGH_REPETITIONS:
         return []
@@ -294,7 +295,7 @@ def _of_cells(report: Report, environments: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _backing(report: Report, environments: dict[str, Any]) -> list[Finding]:
+def _backing(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     """Changes to the disks at the bottom, on purpose or by the kernel, while they were measured."""
     findings = []
     for layer in report.layers:

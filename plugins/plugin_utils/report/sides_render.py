@@ -114,7 +114,7 @@ def cell(row: dict[str, Any], margin_percent: float) -> str:
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 
-def markdown(compared: dict[str, Any]) -> str:
+def markdown(compared: dict[str, object]) -> str:
     return filled("sides.md.j2", **_content(compared))
 
 
@@ -139,7 +139,7 @@ def html(compared: dict[str, Any]) -> str:
     )
 
 
-def _content(compared: dict[str, Any]) -> dict[str, Any]:
+def _content(compared: dict[str, Any]) -> dict[str, object]:
     """What page and Markdown say alike."""
     return {
         "compared": compared,
@@ -154,7 +154,7 @@ def _content(compared: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def environment(compared: dict[str, Any]) -> list[dict[str, Any]]:
+def environment(compared: dict[str, Any]) -> list[dict[str, object]]:
     """[{fact, status, baseline, sides: {name: text, None where it is that of the baseline}}] of every fact in which a side differs from the baseline."""
     entries: dict[str, dict[str, Any]] = {}
     for side in compared["sides"]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +47,7 @@ def files(report: Report, formats: list[str]) -> dict[str, Any]:
     return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, named)} if named else {})}
 
 
-def captions(report: Report, named: dict[str, Any]) -> str:
+def captions(report: Report, named: Mapping[str, object]) -> str:
     """For an author: of each chart what it shows in words, and the line that says where its figures are from."""
     return fill("captions.md.j2", charts=named, source=source(report))
 

@@ -39,6 +39,6 @@ def words(text: Any, css: str = "") -> Field:
     return Field(str(text), None, css)
 
 
-def bounds(limits: tuple[Any, ...]) -> Field:
+def bounds(limits: tuple[object, ...]) -> Field:
     """What is known of a percentile that no histogram tells."""
     return Field(units.latency_between(limits), None, "n bounds")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
 
 from ...module_utils.core import units
 from ...module_utils.core.failure import bad_value
@@ -16,7 +16,7 @@ from .nouns import Report, Step
 MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
 
 
-def parsed(texts: list[Any]) -> list[targets.Target]:
+def parsed(texts: Collection[object]) -> list[targets.Target]:
     """The targets, or a failure that names the first text that says none."""
     pairs = [(text, targets.parse(text)) for text in texts]
     for text, target in pairs:

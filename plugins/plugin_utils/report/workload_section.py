@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...module_utils.core import units
 from ...module_utils.workload.workload import Workload
 from . import charts, views
@@ -19,7 +17,7 @@ from .series import Curve, Lane
 
 def section(
     index: int, waterfall: Waterfall, report: Report, choices: views.base.Choices, pictured: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Values with which the template draws one workload: marks, axis and distribution beside the figures themselves."""
     rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
     ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []

@@ -55,7 +55,7 @@ def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str,
     return result
 
 
-def problem(content: Any) -> str | None:
+def problem(content: object) -> str | None:
     """Why this is no file of additions that can be merged, None when it is one."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA or not isinstance(content.get("points"), dict):
         return f"it does not hold additions of schema {SCHEMA}"

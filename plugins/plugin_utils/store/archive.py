@@ -121,7 +121,7 @@ def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
                 stream.read(min(left, CHUNK_BYTES))
 
 
-def _noted(name: str, content: bytes, shape: Any) -> dict[str, Any]:
+def _noted(name: str, content: bytes, shape: object) -> dict[str, object]:
     """A note of the runner: a mapping of this shape."""
     try:
         note = parse(content, LARGEST_NOTE_BYTES, MOST_NOTED)
@@ -150,7 +150,7 @@ def meta_of(files: dict[str, Any]) -> dict[str, Any] | None:
         return _unusable(failure.what)
 
 
-def _unusable(why: str) -> dict[str, Any]:
+def _unusable(why: str) -> dict[str, object]:
     return {"failures": [Failure("files_unusable", why).as_fault()], "flags": [], "overridden": []}
 
 

@@ -26,7 +26,7 @@ def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, An
     return sorted(lines, key=lambda line: (line["host"], line.get("started_utc", ""))), damaged
 
 
-def _problem(line: Any) -> str | None:
+def _problem(line: object) -> str | None:
     """Why this is no beat, None when it is one."""
     if not isinstance(line, dict) or not isinstance(line.get("host"), str):
         return "it is not the beat of a host"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,7 +70,7 @@ class Cell:
         return figure.value if figure else None
 
 
-def is_measured(result: dict[str, Any]) -> bool:
+def is_measured(result: dict[str, object]) -> bool:
     return result["status"] == "measured" and bool(directions_of(result))
 
 
@@ -78,7 +78,7 @@ def by_time(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
 
 
-def directions_of(result: dict[str, Any]) -> dict[str, Any]:
+def directions_of(result: Mapping[str, object]) -> dict[str, Any]:
     """What was measured, with 'total' always among it: a run in one direction is its own total."""
     parts = {name: result[name] for name in PARTS if result.get(name)}
     own = [parts[name] for name in DIRECTIONS if name in parts]
@@ -145,12 +145,12 @@ def pool(results: list[dict[str, Any]]) -> Cell:
     )
 
 
-def _issuer(engine: dict[str, Any]) -> str:
+def _issuer(engine: Mapping[str, object]) -> str:
     """What issues the I/O: fio has several ways to, others are their own."""
     return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
 
 
-def bounds_of(parts: list[dict[str, Any]], metric: str) -> tuple[float, float] | None:
+def bounds_of(parts: Sequence[Mapping[str, object]], metric: str) -> tuple[float, float] | None:
     """(lower, upper): the percentile of all I/Os lies between the least and the greatest of the parts', whose own may be known between bounds only."""
     stem = metric.removesuffix("_ns")
     lower, upper = ([part.get(metric, part.get(f"{stem}_{edge}_ns")) for part in parts] for edge in ("lower", "upper"))

@@ -24,19 +24,19 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 CHOSEN = ("warehouses", "virtual_users", "ramp_s", "runtime_s", "isolation")
 
 
-def is_database(result: dict[str, Any]) -> bool:
+def is_database(result: dict[str, object]) -> bool:
     """Whether a result is of transactions, not of I/O."""
     workload = result.get("workload")
     return isinstance(workload, dict) and workload.get("kind") == "tproc_c"
 
 
-def title_of(workload: dict[str, Any]) -> str:
+def title_of(workload: dict[str, object]) -> str:
     """The name of its database for a reader; one that only another version of the collection knows has its own word."""
     name = databases.of_workload(workload)
     return databases.LOADS[name].title if name in databases.LOADS else name
 
 
-def workload_id(workload: dict[str, Any]) -> str:
+def workload_id(workload: dict[str, object]) -> str:
     database = databases.of_workload(workload)
     named = f"-{workload['driver']}" if "driver" in workload else ""
     named += "" if database == databases.DEFAULT else f"-{database}"
@@ -44,7 +44,7 @@ def workload_id(workload: dict[str, Any]) -> str:
     return f"tproc_c{named}-w{workload['warehouses']}-vu{workload['virtual_users']}{isolation}"
 
 
-def point_of(params: dict[str, Any]) -> dict[str, Any]:
+def point_of(params: dict[str, Any]) -> dict[str, object]:
     """The point that the arguments of database_measure ask for."""
     database = params["database"]
     of_another = {} if database == databases.DEFAULT else {"database": database}
@@ -70,7 +70,7 @@ def point_of(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -> dict[str, Any]:
+def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -> dict[str, object]:
     """point.json: what the result is made with, beside what the host kept."""
     return {
         "point": point,
@@ -83,7 +83,9 @@ def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -
     }
 
 
-def read_point(point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
+def read_point(
+    point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, bytes]
+) -> dict[str, object]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
     file = databases.RAWS[request["engine"]]
     raw, meta = json.loads(files[file]), json.loads(files["meta.json"])
@@ -114,7 +116,7 @@ def read_point(point: dict[str, Any], layer: Layer, request: dict[str, Any], fil
     )
 
 
-def summary(result: dict[str, Any]) -> dict[str, Any]:
+def summary(result: dict[str, Any]) -> dict[str, object]:
     """The result as a fact: without histograms."""
     kinds = {
         kind: {key: value for key, value in figures.items() if key != "histogram"}

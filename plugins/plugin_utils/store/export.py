@@ -14,6 +14,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -154,7 +155,7 @@ def _supported(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cell(row: dict[str, Any], column: str, where: str, kind: str) -> Any:
+def _cell(row: dict[str, object], column: str, where: str, kind: str) -> Any:
     content = value(row, where)
     if content is None:
         return None
@@ -187,7 +188,7 @@ def _cell(row: dict[str, Any], column: str, where: str, kind: str) -> Any:
     )
 
 
-def _named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _named(rows: list[dict[str, object]]) -> list[dict[str, Any]]:
     """The rows as mappings from column to cell, without the empty ones."""
     names = [column for column, _where, _kind in COLUMNS]
     return [{name: cell for name, cell in zip(names, cells) if cell is not None} for cells in table(rows)]
@@ -196,7 +197,7 @@ def _named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- tables
 
 
-def as_csv(rows: list[dict[str, Any]]) -> bytes:
+def as_csv(rows: list[dict[str, object]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([column for column, _where, _kind in COLUMNS])
@@ -209,12 +210,12 @@ def as_csv(rows: list[dict[str, Any]]) -> bytes:
     return _utf8(text.getvalue())
 
 
-def as_jsonl(results: list[dict[str, Any]]) -> bytes:
+def as_jsonl(results: Sequence[Mapping[str, object]]) -> bytes:
     """Rows, or whole results, one a line."""
     return b"".join(_utf8(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n") for result in results)
 
 
-def as_parquet(rows: list[dict[str, Any]]) -> bytes:
+def as_parquet(rows: list[dict[str, object]]) -> bytes:
     try:
         import pyarrow  # not needed for anything else, and large
         import pyarrow.parquet
@@ -287,7 +288,7 @@ def _scaled(number: float, factor: float) -> float:
     return number if factor == 1 else number / round(1 / factor) if factor < 1 else number * factor
 
 
-def _tags(point: dict[str, Any]) -> dict[str, str]:
+def _tags(point: Mapping[str, object]) -> dict[str, str]:
     return {name: str(point[name]) for name in TAGS if name in point}
 
 
@@ -299,7 +300,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def as_influx(rows: list[dict[str, Any]]) -> bytes:
+def as_influx(rows: list[dict[str, object]]) -> bytes:
     """One line of ``storlab_point`` for each point and one of ``storlab`` for each of its directions, at the time the point ended.
 
     Rows without that time must be left out before: a line without a time stamp would get the time at which it is read.

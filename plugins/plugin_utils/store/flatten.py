@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def flatten(value: Any, prefix: str = "") -> list[Any]:
+def flatten(value: object, prefix: str = "") -> list[Any]:
     """[(dotted key, text)] of every leaf, in the order of the mapping."""
     if isinstance(value, dict):
         return [
@@ -21,5 +21,5 @@ def flatten(value: Any, prefix: str = "") -> list[Any]:
     return [(prefix, _text(value))]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "" if value is None else "yes" if value is True else "no" if value is False else str(value)

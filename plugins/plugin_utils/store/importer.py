@@ -15,6 +15,7 @@ import codecs
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -122,7 +123,7 @@ def read(name: str, content: bytes) -> list[dict[str, Any]]:
     return entries
 
 
-def _reader(text: str) -> tuple[Any, ...]:
+def _reader(text: str) -> tuple[object, ...]:
     """(engine, its module), (None, None) for what is of none. fio's document may come after any amount of messages, the others begin the file."""
     if re.search(r'"fio version"\s*:', text):
         return "fio", fio
@@ -132,8 +133,10 @@ def _reader(text: str) -> tuple[Any, ...]:
 
 
 def _entry(
-    parsed: dict[str, Any], clients: list[dict[str, Any]] | None = None, series: dict[str, Any] | None = None
-) -> dict[str, Any]:
+    parsed: Mapping[str, object],
+    clients: list[dict[str, Any]] | None = None,
+    series: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     return {
         "parsed": parsed,
         "job": parsed.get("job_name"),
@@ -143,13 +146,13 @@ def _entry(
     }
 
 
-def _plain_entries(reader: Any, text: str) -> list[dict[str, Any]]:
+def _plain_entries(reader: Any, text: str) -> list[dict[str, object]]:
     rows = reader.results(text)
     samples = reader.series(text) if reader is diskspd else [None] * len(rows)
     return [_entry(parsed, series=series) for parsed, series in zip(rows, samples)]
 
 
-def _fio_entries(text: str) -> list[dict[str, Any]]:
+def _fio_entries(text: str) -> list[dict[str, object]]:
     """One entry a job of each run: what numjobs or several servers made of a job is one load."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     lost = []
@@ -192,7 +195,7 @@ def _fio_entries(text: str) -> list[dict[str, Any]]:
 
 
 def points(
-    entries: list[dict[str, Any]], testbed_id: str, run_id: str, root: str
+    entries: list[dict[str, object]], testbed_id: str, run_id: str, root: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(results, unread) of the entries of all files, in the order in which their paths are read.
 
@@ -273,7 +276,7 @@ def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -
     return kept
 
 
-def _of_clients(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_clients(entries: list[dict[str, object]]) -> list[dict[str, Any]]:
     """The entries, those of clients that ran at the same time taken as one."""
     groups: list[list[dict[str, Any]]] = []
     open_groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
@@ -339,7 +342,7 @@ def _times(parts: list[dict[str, Any]]) -> dict[str, str]:
     return times
 
 
-def _all_of(clients: list[dict[str, Any]]) -> dict[str, Any]:
+def _all_of(clients: list[dict[str, Any]]) -> dict[str, object]:
     """Clients that ran at the same time, taken as one."""
     parsed = _combined(
         [
@@ -357,7 +360,7 @@ def _all_of(clients: list[dict[str, Any]]) -> dict[str, Any]:
     return parsed
 
 
-def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dict[str, Any]:
+def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dict[str, object]:
     """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
     parsed = fio.together(rows, concurrent)
     targets = sorted({target for row in rows for target in row.get("targets", ())})
@@ -370,7 +373,7 @@ def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dic
     return parsed
 
 
-def bounds(parts: list[dict[str, Any]], merged: dict[str, Any]) -> dict[str, Any]:
+def bounds(parts: Sequence[Mapping[str, object]], merged: Mapping[str, object]) -> dict[str, object]:
     """latency_p99_lower_ns, latency_p99_upper_ns … for the percentiles that merging had to leave out, or the percentile where both are one.
 
     That of all I/O lies between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
@@ -548,7 +551,7 @@ def _point(
     return point
 
 
-def _client(parsed: dict[str, Any]) -> dict[str, Any]:
+def _client(parsed: dict[str, Any]) -> dict[str, object]:
     """A client as a point stores it: without what grows with the number of clients."""
     client: dict[str, Any] = {key: parsed[key] for key in ("host", "status", "failures") if key in parsed}
     for name in schema.PARTS:
@@ -603,7 +606,7 @@ def _raw_name(path: str) -> str:
     return f"raw-{name}" if name in ("result.json", "series.json", "sources.json") else name
 
 
-def _published(result: dict[str, Any]) -> dict[str, Any]:
+def _published(result: Mapping[str, object]) -> dict[str, object]:
     """The layer of a result, as layers.json has layers; nothing proves what it was, so its identity is empty."""
     return {
         "name": result["layer"],
@@ -618,6 +621,6 @@ def _published(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def natural(name: str) -> list[Any]:
+def natural(name: str) -> list[object]:
     """Sort key that reads run-2 before run-10."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]

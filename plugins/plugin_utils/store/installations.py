@@ -38,7 +38,7 @@ def named(file: str, timed: dict[str, Any]) -> bool:
     return whole and isinstance(timed.get("layer"), str) and file == file_of(name_of(timed["layer"], number))
 
 
-def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) -> dict[str, Any]:
+def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) -> dict[str, object]:
     """The installation as it is kept, of what the host has measured."""
     stepped = measured.pop("clock_stepped", False)
     packages, size_mb = measured["packages"], measured["package_bytes"] / 1e6
@@ -92,7 +92,7 @@ def intervals(timed: dict[str, Any]) -> dict[str, list[float]]:
     return {"whole": [begin, end], **samples}
 
 
-def addition(host: str, layer: Layer, observed: dict[str, Any]) -> dict[str, Any] | None:
+def addition(host: str, layer: Layer, observed: dict[str, Any]) -> dict[str, object] | None:
     """What a host counted of the datastore's device, as an addition to the installation; None when it counted nothing of it.
 
     observed: {name of an interval: figures}, as the observer answers.

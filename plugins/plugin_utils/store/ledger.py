@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ...module_utils.core.files import write_json
@@ -113,7 +113,7 @@ def of_run(lines: list[dict[str, Any]], run_id: str) -> dict[str, str | None]:
     return files
 
 
-def claimed(lines: list[dict[str, Any]], host: str) -> str:
+def claimed(lines: Sequence[Mapping[str, object]], host: str) -> str:
     """The SHA-256 of what the testbed claims on a host, by the last line about it; empty where none tells."""
     mine = [line for line in lines if line.get("event") == "claimed" and line.get("host") == host]
     return str(mine[-1].get("sha256") or "") if mine else ""

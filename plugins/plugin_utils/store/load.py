@@ -9,7 +9,7 @@ import fnmatch
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -433,7 +433,7 @@ def read_series(folder: str, result: dict[str, Any]) -> dict[str, Any] | None:
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
+def _slim(result: Mapping[str, object], once: dict[Any, Any]) -> dict[str, object]:
     """The same with what results have in common once in memory: keys, and the words that name them.
 
     once: what was met so far, from call to call.
@@ -451,7 +451,7 @@ def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
     return slim
 
 
-def _keyed(mapping: dict[str, Any], once: dict[Any, Any], levels: int = LEVELS) -> dict[str, Any]:
+def _keyed(mapping: Mapping[str, object], once: dict[Any, Any], levels: int = LEVELS) -> dict[str, object]:
     """With the keys of an earlier mapping that had the same; histograms, and what lies deeper than a result's own keys do, as they are."""
     keys = tuple(mapping)
     slim = dict(zip(once.setdefault(keys, keys), mapping.values()))
@@ -463,7 +463,7 @@ def _keyed(mapping: dict[str, Any], once: dict[Any, Any], levels: int = LEVELS) 
     return slim
 
 
-def _cell(result: dict[str, Any]) -> tuple[str, ...]:
+def _cell(result: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id"))
 
 
@@ -478,7 +478,7 @@ class _Sums:
         self.cells: dict[tuple[str, ...], dict[str, Any]] = {}
         self.growing: dict[str, Any] = {}
 
-    def take(self, result: dict[str, Any]) -> dict[str, Any]:
+    def take(self, result: dict[str, Any]) -> dict[str, object]:
         """{direction: whose sum its bins are in}, or the bins themselves where they are in none. The bins leave the result."""
         ways: dict[str, Any] = {}
         if result["status"] != "measured":
@@ -513,7 +513,7 @@ class _Sums:
                 pooled["bins"] = histogram.Packed(pooled["bins"])
 
 
-def completed(result: dict[str, Any]) -> str | None:
+def completed(result: dict[str, object]) -> str | None:
     """Give a result of store.py the keys that the report relies on; why that cannot be when it cannot."""
     for key, kind in (("counters", dict), ("steady_state", dict), ("checks", list)):
         if not isinstance(result.get(key) or kind(), kind):
@@ -524,7 +524,9 @@ def completed(result: dict[str, Any]) -> str | None:
     return None
 
 
-def _files(folder: str, point: str, result: dict[str, Any]) -> dict[str, tuple[dict[str, Any], os.stat_result | None]]:
+def _files(
+    folder: str, point: str, result: Mapping[str, object]
+) -> dict[str, tuple[dict[str, Any], os.stat_result | None]]:
     """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
     places = {}
     for kind in FILES:
@@ -535,7 +537,7 @@ def _files(folder: str, point: str, result: dict[str, Any]) -> dict[str, tuple[d
     return places
 
 
-def _file(folder: str, record: dict[str, Any], paths: list[str]) -> tuple[dict[str, Any], os.stat_result | None]:
+def _file(folder: str, record: Mapping[str, object], paths: list[str]) -> tuple[dict[str, Any], os.stat_result | None]:
     """The first of these files that there is, set against what was recorded of it; its status before it was read, if no other may come before it."""
     relative = sha256 = status = None
     for path in paths:

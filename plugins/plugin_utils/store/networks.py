@@ -33,7 +33,7 @@ def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, An
     return [links[link] for link in sorted(links)], damaged
 
 
-def _problem(line: Any) -> str | None:
+def _problem(line: object) -> str | None:
     if not isinstance(line, dict) or any(not isinstance(line.get(key), str) for key in WORDS):
         return "it is not a link between two hosts"
     if "note" in line:

@@ -157,15 +157,15 @@ def _failed(row: Row, names: tuple[str, ...], added: additions.Additions) -> Row
     return tuple(point_index.key("failed") if name == "status" else value for name, value in zip(names, row))
 
 
-def _part(row: Row) -> dict[str, Any]:
+def _part(row: Row) -> dict[str, object]:
     """As much of the result as says whether an addition is of this measurement."""
     return {"point_id": point_index.name_of(row[AT["point"]]), "raw": {"sha256": _plain(row[AT["measurement"]])}}
 
 
-def _distinct(folder: str, column: str) -> list[Any]:
+def _distinct(folder: str, column: str) -> list[object]:
     points = store.points_of(folder)
 
-    def use(index: point_index.Index) -> list[Any]:
+    def use(index: point_index.Index) -> list[object]:
         store.refreshed(index, points)
         return [value for (value,) in index.select(f"DISTINCT {column}", "reason IS NULL AND elsewhere IS NULL")]
 
@@ -203,14 +203,14 @@ def _key(place: dict[str, str], by: Sequence[str]) -> Callable[[Row], Row]:
     return lambda row: tuple(known if at is None else row[at] for at, known in zip(parts, fixed))
 
 
-def _order(key: Row) -> list[Any]:
+def _order(key: Row) -> list[object]:
     """Numbers by size, names as they are, what is not known first."""
     return [
         (value is not None, isinstance(value, (str, bytes)), 0 if value is None else _plain(value)) for value in key
     ]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value of the index as people write it."""
     if isinstance(value, bytes):
         return point_index.name_of(value)
@@ -224,7 +224,7 @@ def _point(row: Row, flags: list[str]) -> dict[str, Any]:
     return {**{name: value for name, value in content.items() if value not in (None, "")}, "flags": flags}
 
 
-def _summary(members: list[tuple[Row, list[str]]]) -> dict[str, Any]:
+def _summary(members: list[tuple[Row, list[str]]]) -> dict[str, object]:
     """Numbers of points, and the figures of those that were measured; a figure that none of them has is absent.
 
     Rates: median and mean. Mean latency: weighted by the number of I/Os. A percentile: the middle one of the points' own and never their mean; that of

@@ -62,7 +62,7 @@ def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
     return results
 
 
-def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: dict[str, Any]) -> None:
+def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: Mapping[str, object]) -> None:
     """files: {one of KEPT: content}."""
     place = f"points/{point_id}"
     whole = _whole(run_dir, place, files)
@@ -74,23 +74,23 @@ def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: d
     )
 
 
-def write_preparation(run_dir: str, name: str, files: dict[str, Any]) -> None:
+def write_preparation(run_dir: str, name: str, files: Mapping[str, object]) -> None:
     """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
     _write(run_dir, _whole(run_dir, f"preparation/{name}", files))
 
 
-def _whole(run_dir: str, place: str, files: dict[str, Any]) -> dict[str, Any]:
+def _whole(run_dir: str, place: str, files: Mapping[str, object]) -> dict[str, object]:
     """{path relative to the run: content, None for what is left there of an earlier time and is to go}."""
     names = [name for name in KEPT if name in files or os.path.exists(os.path.join(run_dir, place, name))]
     return {f"{place}/{name}": files.get(name) for name in names}
 
 
-def write_files(run_dir: str, files: dict[str, Any]) -> None:
+def write_files(run_dir: str, files: dict[str, object]) -> None:
     """Other files of the run: {path relative to it: content}."""
     _write(run_dir, files)
 
 
-def note(run_dir: str, event: str, **details: Any) -> None:
+def note(run_dir: str, event: str, **details: object) -> None:
     """A line in the ledger about this run."""
     with _writing(run_dir):
         ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **details)
@@ -138,14 +138,14 @@ def add(run_dir: str, source: str, results: dict[str, Any], fresh: dict[str, Any
     return {name: additions.merged(results[name], [addition]) for name, addition in marked.items()}
 
 
-def added_by(run_dir: str, source: str, result: dict[str, Any]) -> bool:
+def added_by(run_dir: str, source: str, result: dict[str, object]) -> bool:
     """Whether the source has added something to this measurement already."""
     known = _read(os.path.join(run_dir, additions.FOLDER, f"{source}.json")).get("points", {})
     entry = known.get(str(result.get("point_id")))
     return isinstance(entry, dict) and entry.get("of") == additions.measurement(result)
 
 
-def write_host(run_dir: str, host: str, environment: dict[str, Any], variant: str | None = None) -> None:
+def write_host(run_dir: str, host: str, environment: dict[str, object], variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
     path = os.path.join(run_dir, "hosts", f"{host}.json")
     variants = _read(path).get("variants", {})
@@ -173,7 +173,7 @@ def add_layers(
 ) -> None:
     """layers.json, to which every host of the run adds what it knows. What is measured in a variant is kept as it is in each (``variants``)."""
 
-    def merged(known: dict[str, Any]) -> dict[str, Any]:
+    def merged(known: dict[str, Any]) -> dict[str, object]:
         added = {}
         for name, layer in layers.items():
             variants = {
@@ -186,10 +186,10 @@ def add_layers(
     _merge(run_dir, "layers.json", merged)
 
 
-def add_request(run_dir: str, identity: dict[str, Any], request: dict[str, Any], host: str) -> None:
+def add_request(run_dir: str, identity: Mapping[str, object], request: Mapping[str, object], host: str) -> None:
     """run.json: what was asked for. Hosts that were asked the same share an entry of ``requests``, variants are listed in the order they came."""
 
-    def merged(known: dict[str, Any]) -> dict[str, Any]:
+    def merged(known: dict[str, Any]) -> dict[str, object]:
         requests = [dict(entry) for entry in known.get("requests", [])]
         same = next(
             (entry for entry in requests if {key: value for key, value in entry.items() if key != "hosts"} == request),
@@ -207,26 +207,26 @@ def add_request(run_dir: str, identity: dict[str, Any], request: dict[str, Any],
     _merge(run_dir, "run.json", merged, "asked", host=host)
 
 
-def add_answers(run_dir: str, answers: dict[str, Any]) -> None:
+def add_answers(run_dir: str, answers: Mapping[str, object]) -> None:
     """search.json: what the searches of the run have found, by '<layer>.<workload>.<kind>'."""
     _merge(run_dir, "search.json", lambda known: {**known, **answers})
 
 
-def add_prepared(run_dir: str, prepared: dict[str, Any]) -> None:
+def add_prepared(run_dir: str, prepared: Mapping[str, object]) -> None:
     """prepared.json: which layers the run has written as a whole, when and on which device, so that it does not write them again."""
     _merge(run_dir, "prepared.json", lambda known: {**known, **prepared})
 
 
-def remember_clock(run_dir: str, host: str, clock: dict[str, Any]) -> None:
+def remember_clock(run_dir: str, host: str, clock: Mapping[str, object]) -> None:
     """clocks.json: by how much each host's clock was ahead of the controller's, {offset_s, uncertain_s}."""
     _merge(run_dir, "clocks.json", lambda known: {**known, host: clock})
 
 
-def clocks(run_dir: str) -> dict[str, Any]:
+def clocks(run_dir: str) -> dict[str, object]:
     return _read(os.path.join(run_dir, "clocks.json"))
 
 
-def clock_between(own: dict[str, Any], other: dict[str, Any] | None) -> dict[str, Any] | None:
+def clock_between(own: dict[str, object], other: dict[str, Any] | None) -> dict[str, object] | None:
     """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
     if other is None:
         return None
@@ -236,26 +236,26 @@ def clock_between(own: dict[str, Any], other: dict[str, Any] | None) -> dict[str
     }
 
 
-def add_beat(run_dir: str, host: str, beat: dict[str, Any]) -> None:
+def add_beat(run_dir: str, host: str, beat: Mapping[str, object]) -> None:
     """A line in beats.jsonl: what a host played before a round, or why it does not. Once, however often it is taken; an empty one is none."""
     if not beat:
         return
     _add_line(run_dir, beats.FILE, {**beat, "host": host})
 
 
-def add_network(run_dir: str, line: dict[str, Any]) -> None:
+def add_network(run_dir: str, line: Mapping[str, object]) -> None:
     """A line in network.jsonl: what the network between two hosts carried, or why that is not known."""
     _add_line(run_dir, networks.FILE, line)
 
 
-def network_known(run_dir: str, host: str, target: str, address: str) -> dict[str, Any] | None:
+def network_known(run_dir: str, host: str, target: str, address: str) -> dict[str, object] | None:
     """The line of this link, if it was measured for this run already."""
     lines, _damaged = networks.read(run_dir, json.loads)
     link = (host, target, address)
     return next((line for line in lines if (line["host"], line["target"], line["address"]) == link), None)
 
 
-def _add_line(run_dir: str, name: str, entry: dict[str, Any]) -> None:
+def _add_line(run_dir: str, name: str, entry: Mapping[str, object]) -> None:
     line = json.dumps(entry, sort_keys=True).encode() + b"\n"
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
@@ -269,16 +269,16 @@ def layers(run_dir: str) -> dict[str, Layer]:
     return _read(os.path.join(run_dir, "layers.json"))
 
 
-def prepared(run_dir: str) -> dict[str, Any]:
+def prepared(run_dir: str) -> dict[str, object]:
     return _read(os.path.join(run_dir, "prepared.json"))
 
 
-def environment(run_dir: str, host: str) -> dict[str, Any]:
+def environment(run_dir: str, host: str) -> dict[str, object]:
     return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
 
 
 def _merge(
-    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **details: Any
+    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **details: object
 ) -> None:
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
@@ -316,7 +316,7 @@ def locked(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_json(run_dir: str, name: str, value: Any, event: str = "noted", **details: Any) -> None:
+def _write_json(run_dir: str, name: str, value: object, event: str = "noted", **details: object) -> None:
     _write(run_dir, {name: json.dumps(value, indent=1, sort_keys=True).encode()}, event, **details)
 
 

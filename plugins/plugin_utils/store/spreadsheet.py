@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 # What spreadsheets take for the beginning of a formula; the two blanks are left out by some before they look.
 _BEGINS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def harmless(value: Any) -> Any:
+def harmless(value: object) -> object:
     """The value; a text that a spreadsheet would work out has an apostrophe before it. Numbers stay numbers."""
     if isinstance(value, str) and value.startswith(_BEGINS) and not _NUMBER.fullmatch(value):
         return f"'{value}"

@@ -55,7 +55,7 @@ class Store:
     damaged: list[dict[str, Any]] = field(default_factory=list)
     added: additions.Additions | None = field(default=None, repr=False, compare=False)
 
-    def select(self, **filters: Any) -> list[dict[str, Any]]:
+    def select(self, **filters: object) -> list[dict[str, Any]]:
         """The rows where every filter holds: a value, several values, or a function of the value. ``workload__read_percent`` looks inside.
 
         A row without the key does not match.
@@ -66,7 +66,7 @@ class Store:
             if all(_matches(value(row, key.replace("__", ".")), wanted) for key, wanted in filters.items())
         ]
 
-    def full(self, point_id: str) -> dict[str, Any]:
+    def full(self, point_id: str) -> dict[str, object]:
         """The whole result with its histograms; Failure 'result_unreadable' when it is not there or damaged."""
         if os.path.basename(point_id) != point_id or point_id in ("", ".", ".."):
             raise Failure(
@@ -86,7 +86,7 @@ class Store:
             )
         return self.added.to(content) if self.added else content
 
-    def overview(self) -> dict[str, Any]:
+    def overview(self) -> dict[str, object]:
         """What a list of runs says of this one; the keys that nothing is known of are absent."""
         status = [row["status"] for row in self.rows]
         return without_none(
@@ -119,7 +119,7 @@ def value(row: dict[str, Any], path: str) -> Any:
     return place
 
 
-def _matches(content: Any, wanted: Any) -> bool:
+def _matches(content: object, wanted: object) -> bool:
     if content is None:
         return False
     if callable(wanted):
@@ -254,11 +254,11 @@ def _real(number: Any) -> float | None:
         return None
 
 
-def _setting(number: Any) -> float | None:
+def _setting(number: object) -> float | None:
     return _real(number) if _is_number(number) else None
 
 
-def _started_s(utc: Any) -> float | None:
+def _started_s(utc: object) -> float | None:
     try:
         return times.unix_s(utc) if isinstance(utc, str) else None
     except ValueError:
@@ -316,7 +316,7 @@ def _not_json(word: str) -> NoReturn:
 _decode = json.JSONDecoder(parse_constant=_not_json).decode
 
 
-def problem(content: Any) -> str | None:
+def problem(content: object) -> str | None:
     """Why this is not a result of the schema that a table or report can rely on, None when it is one."""
     if not isinstance(content, dict):
         return "it is not a result"
@@ -371,5 +371,5 @@ def _is_number(content: Any) -> bool:
     return type(content) in (int, float) and math.isfinite(content)
 
 
-def _shown(content: Any) -> str:
+def _shown(content: object) -> str:
     return f"a {type(content).__name__}" if isinstance(content, (dict, list)) else repr(content)[:80]

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...module_utils.core.failure import Failure
@@ -69,7 +69,7 @@ def verify(run_dir: str) -> dict[str, Any]:
     }
 
 
-def renamed(run_dir: str, recorded: dict[str, Any]) -> list[dict[str, Any]]:
+def renamed(run_dir: str, recorded: Mapping[str, object]) -> list[dict[str, object]]:
     """The finding of a run that lies in the folder of another name: the ledger tells of runs by the names of their folders."""
     name, run_id = os.path.basename(os.path.abspath(run_dir)), recorded.get("run_id")
     if run_id in (None, name):
@@ -95,7 +95,7 @@ def rows_of(run_dir: str) -> str:
     return point_index.retried(run_dir, digest)
 
 
-def _index(run_dir: str, points: str) -> list[dict[str, Any]]:
+def _index(run_dir: str, points: str) -> list[dict[str, object]]:
     """Rows of the index on the disk that say something else than the result.json which they say they are of."""
     columns = [column for column in point_index.COLUMNS if column not in ("identity", "rest", "files", "seal")]
     findings = []
@@ -115,7 +115,7 @@ def _index(run_dir: str, points: str) -> list[dict[str, Any]]:
     return findings
 
 
-def _finding_of_row(name: str, what: str) -> dict[str, Any]:
+def _finding_of_row(name: str, what: str) -> dict[str, object]:
     return {"file": point_index.FILE, "field": name, "reason": f"the row {what}; remove the file; it is written again"}
 
 
@@ -222,7 +222,7 @@ def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any],
     return findings, []
 
 
-def _checksums(place: str, result: dict[str, Any], files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+def _checksums(place: str, result: Mapping[str, object], files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     """What is not as the result says it was when it was made."""
     for key in FILES_OF:
         record = result.get(key)
@@ -243,7 +243,7 @@ def _checksums(place: str, result: dict[str, Any], files: dict[str, bytes]) -> I
             }
 
 
-def differences(stored: Any, follows: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def differences(stored: object, follows: object, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """(dotted path, {found?, follows?}) of every leaf that is not the same; what is on one side only has one side."""
     if isinstance(stored, dict) and isinstance(follows, dict):
         for key in sorted({*stored, *follows}):

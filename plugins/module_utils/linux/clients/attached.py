@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...core.failure import Failure, bad_value
@@ -129,7 +129,7 @@ def plan(recorded: dict[str, Any], mounted: dict[str, bool], wanted: dict[str, d
     return steps
 
 
-def _words(mount: dict[str, Any]) -> str:
+def _words(mount: Mapping[str, object]) -> str:
     return f"{mount['source']} on {mount['mount_point']}, {mount['options']}"
 
 
@@ -211,7 +211,7 @@ def _holders(path: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
 
 
-def located(entry: dict[str, Any], system: device_safety.System) -> str:
+def located(entry: dict[str, object], system: device_safety.System) -> str:
     """The path of the disk that an entry proves; raises member_missing or serial_twice."""
     if not entry["device"]:
         paths = topmost(proven_disk.find(entry, system), _holders)
@@ -240,7 +240,7 @@ def _layer(entry: dict[str, Any], **of_kind: Any) -> Layer:
     return layer
 
 
-def file_layer(entry: dict[str, Any], place: str, name: str) -> Layer:
+def file_layer(entry: dict[str, object], place: str, name: str) -> Layer:
     """The layer of a file below a mount of ours, for reading."""
     path = os.path.join(place, name)
     status, mount = os.stat(path), mounts.mounted_at(mounts.read(), place) or {}
@@ -253,7 +253,7 @@ def file_layer(entry: dict[str, Any], place: str, name: str) -> Layer:
     )
 
 
-def device_layer(entry: dict[str, Any], system: device_safety.System) -> Layer:
+def device_layer(entry: dict[str, object], system: device_safety.System) -> Layer:
     """The layer of a disk that proves to be the one that is meant; raises what the guard has against it."""
     path = located(entry, system)
     facts = device_safety.inspect(path, system=system)

@@ -15,7 +15,7 @@ import glob
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...core.failure import Failure
@@ -302,7 +302,7 @@ class OpenIscsi:
             "in_force": self._in_force(target, session),
         }
 
-    def _in_force(self, target: dict[str, Any], session: dict[str, Any] | None) -> bool | None:
+    def _in_force(self, target: dict[str, object], session: Mapping[str, object] | None) -> bool | None:
         """Whether this very session logged in with the target's CHAP as it is wanted; None for one that somebody else logged in, and for none.
 
         The kernel goes on with what a session logged in with, whatever its node record says by now.
@@ -537,7 +537,7 @@ class OpenIscsi:
             self._relogin(target, step)
 
     @contextlib.contextmanager
-    def _logged_in(self, target: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _logged_in(self, target: dict[str, object]) -> Iterator[dict[str, Any]]:
         """The session; what fails because somebody ends it meanwhile is told as that."""
         try:
             session = self.session(target)
@@ -559,11 +559,11 @@ class OpenIscsi:
             portal=portal_text(**target["portal"]),
         )
 
-    def _set_replacement_timeout(self, target: dict[str, Any], step: Step) -> None:
+    def _set_replacement_timeout(self, target: dict[str, object], step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{SESSIONS}/session{session['sid']}/recovery_tmo", step["will"])
 
-    def _set_queue_depth(self, target: dict[str, Any], step: Step) -> None:
+    def _set_queue_depth(self, target: dict[str, object], step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{self.luns(session)[step['lun']]['folder']}/queue_depth", step["will"])
 

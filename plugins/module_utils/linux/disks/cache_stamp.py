@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 # What the device guard calls it, as blkid does with other signatures.
 TYPE = "storlab_cache"
@@ -21,14 +20,14 @@ MOST = 512
 CACHED, CLEAN = "cached", "clean"
 
 
-def pack(fields: dict[str, Any]) -> bytes:
+def pack(fields: dict[str, object]) -> bytes:
     text = MAGIC + json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     if len(text) > MOST:
         raise ValueError(f"a stamp of {len(text)} bytes")
     return text.ljust(BYTES, b"\0")
 
 
-def unpack(head: bytes | None) -> dict[str, Any] | None:
+def unpack(head: bytes | None) -> dict[str, object] | None:
     """What a stamp says; None when there is none."""
     if not head or not head.startswith(MAGIC):
         return None

@@ -735,7 +735,7 @@ def refuse_named(
     what: str,
     variable: str,
     device: str,
-    given: dict[str, Any],
+    given: Mapping[str, object],
     purpose: str,
     facts: Facts,
     tolerated: Collection[str] = frozenset(),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...core.failure import Failure
@@ -16,7 +17,7 @@ from .facts import Facts
 OPTIONS: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
 
 
-def proofs(given: dict[str, Any]) -> dict[str, Any]:
+def proofs(given: Mapping[str, object]) -> dict[str, Any]:
     """What is said of a disk that tells it from others."""
     return {key: given[key] for key in device_safety.PROOFS if given.get(key)}
 

@@ -63,7 +63,7 @@ def hold(facts: Facts) -> int:
     return device_safety.hold(facts)
 
 
-def sampled(path: str, size_bytes: int) -> dict[str, Any]:
+def sampled(path: str, size_bytes: int) -> dict[str, object]:
     """Facts about storage of others for its results: the share of zeros or holes, and that the contents of its caches are not known."""
     zeros = contents.zero_percent(path, size_bytes)
     holes = contents.hole_percent(path, size_bytes) if stat.S_ISREG(os.stat(path).st_mode) else 0.0

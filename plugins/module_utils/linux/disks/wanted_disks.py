@@ -19,7 +19,7 @@ from . import contents, device_safety, disk_serial, proven_disk
 OTHER_DRIVES = re.compile(r"(sr|scd|fd)\d+")
 
 
-def look(named: list[dict[str, Any]], folders: list[str], unused: bool) -> dict[str, Any]:
+def look(named: list[dict[str, object]], folders: list[str], unused: bool) -> dict[str, Any]:
     """What host_probe says of disks and folders. unused: look at every disk, too."""
     system = device_safety.System()
     return {

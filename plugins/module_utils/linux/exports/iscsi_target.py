@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.failure import Failure, bad_value
@@ -128,7 +128,7 @@ def check_targets(
     return targets
 
 
-def _unique(variable: str, values: list[Any]) -> None:
+def _unique(variable: str, values: Sequence[str | int]) -> None:
     double = sorted({value for value in values if values.count(value) > 1}, key=str)
     if double:
         raise bad_value(variable, double[0], "Listed twice; list it once.")

@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections import namedtuple
+from collections.abc import Mapping
 from typing import Any
 
 from ...core.failure import Failure
@@ -236,7 +237,7 @@ def cut_off(
     return cut
 
 
-def _mapped(current: dict[str, Any], target: str, initiator: str) -> list[str]:
+def _mapped(current: Mapping[str, object], target: str, initiator: str) -> list[str]:
     """The paths of the LUNs that an initiator sees, and of links below them."""
     below = [path for path in current if path.startswith(f"iscsi/{target}/tpgt_")]
     # Without an ACL of its own it got in while demo mode was on, and sees all LUNs.
@@ -257,7 +258,7 @@ def parse_session(info: str) -> tuple[Any, ...] | None:
     return (name.group(1), address.group(1) if address else "") if name else None
 
 
-def _removal_order(path: str) -> tuple[Any, ...]:
+def _removal_order(path: str) -> tuple[object, ...]:
     """Mapped LUNs and ACLs before the LUNs they name, LUNs before backstores, children before parents."""
     return (path.startswith("core/"), "/acls/" not in path, -path.count("/"), path)
 
@@ -316,7 +317,7 @@ class Configfs:
     def subfolders(self, path: str, prefix: str = "") -> list[Any]:
         return [name for name in self.names(path, prefix) if os.path.isdir(self.at(f"{path}/{name}"))]
 
-    def _links(self, path: str) -> dict[str, Any]:
+    def _links(self, path: str) -> dict[str, object]:
         return {
             f"{path}/{name}": Link(
                 os.path.relpath(os.path.realpath(self.at(f"{path}/{name}")), os.path.realpath(self.root))
@@ -351,14 +352,14 @@ class Configfs:
                 adapters[hba] = DIR
         return adapters
 
-    def existing(self) -> dict[str, Any]:
+    def existing(self) -> dict[str, object]:
         """The names of all targets and backstores of this host, whoever made them."""
         return {
             "targets": [name for name in self.subfolders("iscsi") if name != "discovery_auth"],
             "stores": [store for hba in self.subfolders("core") for store in self.subfolders(f"core/{hba}")],
         }
 
-    def target(self, name: str) -> dict[str, Any]:
+    def target(self, name: str) -> dict[str, object]:
         """One target with everything of it that this collection manages."""
         base = f"iscsi/{name}"
         entries: dict[str, Any] = {}

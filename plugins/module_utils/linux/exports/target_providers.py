@@ -11,6 +11,7 @@ are those of iscsi_target.SPEC and OPTIONS.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -34,7 +35,7 @@ def shares_luns(provider: str | None) -> bool:
     return bool(getattr(PROVIDERS.get(str(provider)), "SHARES_LUNS", False))
 
 
-def options_of(provider: str, given: dict[str, Any]) -> dict[str, Any]:
+def options_of(provider: str, given: Mapping[str, object]) -> dict[str, object]:
     """The options of the provider alone, with their defaults; raises bad_value for one that it does not have."""
     options = PROVIDERS[provider].OPTIONS
     for name in sorted(set(given) - set(options)):

@@ -188,7 +188,7 @@ class Installation:
         if os.path.isdir(above) and not os.listdir(above):
             os.rmdir(above)
 
-    def put(self, source: str | None) -> dict[str, Any]:
+    def put(self, source: str | None) -> dict[str, object]:
         """Fill the disk with zeroes, so that the first installation finds no more of it unwritten than the others, and write the packages at its end."""
         if not source:
             raise bad_value("source", source, "Name the file with the packages on this host.")

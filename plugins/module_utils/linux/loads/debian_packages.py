@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 from ...core.failure import Failure, bad_value
@@ -95,7 +96,7 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"changed": True, **_answer(cache, known)}
 
 
-def _answer(cache: str, known: dict[str, Any]) -> dict[str, Any]:
+def _answer(cache: str, known: Mapping[str, object]) -> dict[str, object]:
     return {"medium": {**known, "path": os.path.join(cache, f"{known['index_sha256']}.medium")}}
 
 
@@ -140,7 +141,7 @@ def _downloaded(packages: list[str], work: str, cache: str) -> dict[str, Any]:
     return keep(paths, cache)
 
 
-def keep(paths: list[str], cache: str) -> dict[str, Any]:
+def keep(paths: list[str], cache: str) -> dict[str, object]:
     """Makes the medium of these files in the folder, and says what it is."""
     files = []
     for path in paths:

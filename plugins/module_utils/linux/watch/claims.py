@@ -33,7 +33,7 @@ SECRETS = ("accounts", "chap", "logins")
 LASTING = ("arrays", "files")
 
 
-def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, Any]:
+def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, object]:
     """The claims of the testbed on this host as its records are now."""
     folder, areas = os.path.join(run_dir, testbed_id), {}
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
@@ -55,7 +55,7 @@ def restore(
     check_mode: bool = False,
     run_dir: str = RUN_DIR,
     configfs: str = CONFIGFS,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """{restored: [area], doubtful: {area: [name]}}: records that are lost or damaged are written again, without what no witness speaks for.
 
     A record that is there stays as it is. After a restart there is nothing to restore: what outlives one has a mark of its own.
@@ -80,7 +80,7 @@ def restore(
     return {"restored": restored, "doubtful": doubtful}
 
 
-def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, Any]:
+def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, object]:
     """What the claims name, to be looked for once their records are gone: {kind: [name], areas: [area], witnesses: {path: instance}, boot_id}.
 
     before: what was known earlier. Of an earlier start of the host only what outlives one is kept.
@@ -101,7 +101,7 @@ def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[s
     return result
 
 
-def still(names: dict[str, Any]) -> dict[str, Any]:
+def still(names: dict[str, Any]) -> dict[str, object]:
     """Of these names (``made``) what they still may mean on this host: no device that came later under the number of one, nothing of an earlier start."""
     if not names:
         return {}

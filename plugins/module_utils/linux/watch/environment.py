@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from .. import mounts
@@ -68,7 +69,7 @@ ISCSI_SESSION = (
 ISCSI_CONNECTION = ("header_digest", "data_digest", "max_recv_dlength", "max_xmit_dlength")
 
 
-def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, Any]:
+def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, object]:
     """Kernel, processor, memory, engine and the devices of the layers; what the host does not tell is absent."""
     system = system or System()
     return _known(
@@ -128,7 +129,7 @@ def network(system: System) -> dict[str, Any]:
     return interfaces
 
 
-def _iscsi(whole: str, system: System) -> dict[str, Any]:
+def _iscsi(whole: str, system: System) -> dict[str, object]:
     """What was negotiated for the session through which a disk is reached; empty where it is no disk of iSCSI."""
     session = re.search(r"/session(\d+)/", system.resolve(whole))
     if not session:
@@ -140,7 +141,7 @@ def _iscsi(whole: str, system: System) -> dict[str, Any]:
     return {key: system.read(f"{place}/{key}") for place, keys in places for key in keys}
 
 
-def _known(facts: dict[str, Any]) -> dict[str, Any]:
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
     """Without what the host did not tell, at every depth."""
     return {
         key: _known(value) if isinstance(value, dict) else value
@@ -149,7 +150,7 @@ def _known(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cpu(system: System) -> dict[str, Any]:
+def _cpu(system: System) -> dict[str, object]:
     text = system.read("/proc/cpuinfo") or ""
     folder = "/sys/devices/system/cpu"
     vulnerable = system.names(f"{folder}/vulnerabilities")
@@ -185,17 +186,17 @@ def processor(text: str) -> str | None:
     return " + ".join(dict.fromkeys(parts or boards)) or None
 
 
-def _memory(system: System) -> Any:
+def _memory(system: System) -> object:
     match = re.search(r"^MemTotal:\s+(\d+) kB", system.read("/proc/meminfo") or "", re.MULTILINE)
     return int(match.group(1)) * 1024 if match else None
 
 
-def _distribution(system: System) -> Any:
+def _distribution(system: System) -> object:
     match = re.search(r'^PRETTY_NAME="?([^"\n]+)', system.read("/etc/os-release") or "", re.MULTILINE)
     return match.group(1) if match else None
 
 
-def _virtualisation(system: System) -> dict[str, Any]:
+def _virtualisation(system: System) -> dict[str, object]:
     text = system.read("/proc/cpuinfo") or ""
     return {
         "guest": _is_guest(system, text),
@@ -224,7 +225,7 @@ def _version(printed: str) -> str:
     return next((line for line in lines if re.search(r"\d", line)), printed.strip())
 
 
-def _engine(system: System, path: str) -> dict[str, Any]:
+def _engine(system: System, path: str) -> dict[str, object]:
     done = system.run([path, "--version"])
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest()

@@ -13,8 +13,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from .. import mounts
 from ..disks import cache_stamp, multipath
@@ -52,7 +51,7 @@ def union(*several: Names) -> Names:
     return {kind: set().union(*(names.get(kind, ()) for names in several)) for kind in KINDS}
 
 
-def names_of(records: dict[str, Any]) -> Names:
+def names_of(records: Mapping[str, object]) -> Names:
     """What the records of one testbed name. records: {area: record}; a record of another shape names nothing."""
     names = nothing()
     names["modules"] |= {module for record in records.values() for module in _texts(_mapping(record).get("modules"))}
@@ -187,19 +186,19 @@ def _of_records(root: str, testbed_id: str) -> Names:
     return names
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _texts(value: Any) -> set[str]:
+def _texts(value: object) -> set[str]:
     return {entry for entry in value if isinstance(entry, str)} if isinstance(value, list) else set()
 
 
-def _entries(records: dict[str, Any], area: str, key: str) -> list[dict[str, Any]]:
+def _entries(records: Mapping[str, object], area: str, key: str) -> list[dict[str, object]]:
     return [_mapping(entry) for entry in _mapping(_mapping(records.get(area)).get(key)).values()]
 
 
-def _device_names(path: Any) -> set[str]:
+def _device_names(path: object) -> set[str]:
     name = os.path.basename(path) if isinstance(path, str) else ""
     # A loop device is known by its file: its number is given to whoever comes next.
     return {name} if name and not re.fullmatch(r"loop\d+(p\d+)?", name) else set()

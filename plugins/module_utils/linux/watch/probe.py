@@ -180,7 +180,7 @@ def _mtu_towards(address: str, interfaces: dict[str, int]) -> int:
     return min(interfaces.values(), default=1500)
 
 
-def _interface_addresses(name: str) -> list[Any]:
+def _interface_addresses(name: str) -> list[object]:
     import fcntl
 
     with (

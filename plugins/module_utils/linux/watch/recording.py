@@ -189,7 +189,7 @@ def _below(root: str, folder: str, depth: int) -> Iterator[str]:
             yield from _below(root, path, depth - 1)
 
 
-def _content(full: str) -> Any:
+def _content(full: str) -> object:
     """Its text, other bytes as {latin1}, a link as {link}; None where it cannot be read."""
     try:
         if os.path.islink(full):
@@ -263,7 +263,7 @@ def names_in(recording: dict[str, Any]) -> set[str]:
     return names
 
 
-def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str, Any]:
+def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str, object]:
     """The recording with other names, addresses, identifiers and serial numbers, each the same everywhere."""
     serials = {
         value.strip()
@@ -277,7 +277,7 @@ def scrubbed(recording: dict[str, Any], key: bytes, names: set[str]) -> dict[str
             serials.add(value["latin1"][4:].strip(" \0"))
     pseudonyms = Pseudonyms(key, names_in(recording) | names | serials)
 
-    def value_of(path: str, value: Any) -> Any:
+    def value_of(path: str, value: Any) -> object:
         if isinstance(value, str):
             return pseudonyms.text(value)
         kind, text = next(iter(value.items()))

@@ -192,7 +192,7 @@ def workers_words(count: int) -> str:
     return f"{count} worker{'' if count == 1 else 's'}"
 
 
-def without(workload: Workload, key: str | None) -> dict[str, Any]:
+def without(workload: Workload, key: str | None) -> dict[str, object]:
     return {name: value for name, value in workload.items() if name != key}
 
 

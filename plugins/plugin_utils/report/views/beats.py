@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from typing import Any
 
 from ....module_utils.core import units
 from ...compare.beats import LEAST_TREND, moved_words
@@ -29,7 +28,7 @@ BEAT_VERDICTS = {
 }
 
 
-def of_run(report: Report) -> dict[str, Any] | None:
+def of_run(report: Report) -> dict[str, object] | None:
     """{said, unplayed, table}: the reference beats of each host over the rounds, and what they tell in a sentence each."""
     if not report.beats and not report.unplayed:
         return None

@@ -17,7 +17,7 @@ CLIENTS_SHOWN = 240  # beyond that a row per point
 CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
 
 
-def of_run(report: Report, choices: Choices) -> dict[str, Any] | None:
+def of_run(report: Report, choices: Choices) -> dict[str, object] | None:
     """{table, all} of the points that several clients made together: a row per client, or beyond CLIENTS_SHOWN a row per point."""
     shared = [
         (point, [client for client in point["clients"] if isinstance(client, dict)])

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....module_utils.core import units
 from ..nouns import Waterfall
 from ..split import Split
 from ..tables import Table, cell, words
 
 
-def tables(waterfall: Waterfall) -> list[dict[str, Any]]:
+def tables(waterfall: Waterfall) -> list[dict[str, object]]:
     """[{layer, verdict, notes, table}]: the mean latency of the layers at the top divided among those below, as the devices counted meanwhile."""
     return [
         {

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...store.cells import Cell
@@ -62,7 +63,7 @@ def profiles(report: Report) -> list[dict[str, Any]]:
 LIMITS = {"at_most": "at most", "at_least": "at least"}
 
 
-def limited(figure: dict[str, Any]) -> str:
+def limited(figure: Mapping[str, object]) -> str:
     """'80000', and of a limit 'at most 10'."""
     return f"{LIMITS.get(str(figure.get('limit')), '')} {figure.get('value')}".strip()
 
@@ -80,13 +81,13 @@ def figures_of(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def of_workload(figure: dict[str, Any], waterfall: Waterfall) -> bool:
+def of_workload(figure: Mapping[str, object], waterfall: Waterfall) -> bool:
     """Whether a published figure is of this workload."""
     of = figure.get("workload") or {}
     return isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
 
 
-def measured_for(figure: dict[str, Any], report: Report) -> list[tuple[str, dict[str, Any]]]:
+def measured_for(figure: Mapping[str, object], report: Report) -> list[tuple[str, dict[str, Any]]]:
     """[(what tells its workload from the others beside the figure, {layer: Cell})] of what stands beside a published figure: of the workload that its
     profile asked for, or of the most that a search of it found.
 
@@ -116,7 +117,7 @@ def measured_for(figure: dict[str, Any], report: Report) -> list[tuple[str, dict
     return []
 
 
-def _most(waterfalls: list[Waterfall]) -> dict[str, Any]:
+def _most(waterfalls: list[Waterfall]) -> dict[str, object]:
     """layer -> its Cell with the most IOPS."""
     cells: dict[str, Any] = {}
     for step in (step for waterfall in waterfalls for step in waterfall.steps):

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....module_utils.core import units
 from ...compare.networks import rate as bit_rate
 from ..nouns import Report
 from ..tables import Table, cell, words
 
 
-def of_run(report: Report) -> dict[str, Any] | None:
+def of_run(report: Report) -> dict[str, object] | None:
     """{unmeasured, table}: what the network alone carried between two hosts, and which layer used most of it."""
     if not report.networks:
         return None

@@ -28,7 +28,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str], str]] = {
 }
 
 
-def pictures(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, Any] | None:
+def pictures(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, object] | None:
     """{charts, legend, left_out, ramp, window}: IOPS, latency and what the host says of itself over the seconds of one repetition per layer.
     room: samples a line may have."""
     sampled = [

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ....module_utils.core import units
 from .. import ratios
@@ -65,7 +65,7 @@ def table(report: Report, choices: Choices) -> Table | None:
     return Table("Published figures", head, rows, "published") if rows else None
 
 
-def _of_ratios(figure: dict[str, Any], report: Report, layers: list[str], choices: Choices) -> list[Field]:
+def _of_ratios(figure: Mapping[str, object], report: Report, layers: list[str], choices: Choices) -> list[Field]:
     """The fields of a published ratio, with the measured one in the column of the layer that is on a file."""
     of = {waterfall.workload_id for waterfall in report.waterfalls if of_workload(figure, waterfall)}
     measured = {ratio.on_files: ratio for ratio in ratios.ratios(report.layers, report.points, of)}

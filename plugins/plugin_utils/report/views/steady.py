@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....module_utils.core import units
 from .. import charts
 from ..markup import NOTHING
@@ -17,7 +15,7 @@ from .base import METRIC_WORDS, Choices
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
 
 
-def of_run(report: Report, choices: Choices) -> dict[str, Any] | None:
+def of_run(report: Report, choices: Choices) -> dict[str, object] | None:
     """{steady, judged, table, shown}: every verdict of a small run; of a large one those that are not good."""
     judged = [
         (point, report.judged[point["point_id"]]) for point in report.points if point["point_id"] in report.judged
@@ -82,7 +80,7 @@ def of_run(report: Report, choices: Choices) -> dict[str, Any] | None:
     }
 
 
-def _against_limit(value: Any, limit: Any) -> Field:
+def _against_limit(value: object, limit: object) -> Field:
     if not isinstance(value, (int, float)):
         return cell(None, "")
     return cell(
