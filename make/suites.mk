@@ -57,6 +57,16 @@ faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, 
 soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes per cycle); CYCLES=number (100)
 	nice $(AS_ROOT) python tests/tools/soak.py $(if $(CYCLES),--cycles $(CYCLES))
 
+# Steps of the workflow on this machine; the tag is compared at a release only. actionlint comes by the Go modules where there is a go.
+FILE ?= release.yml
+JOB ?= build
+.PHONY: workflows
+workflows: setup-tools ## actionlint on the workflows, then the steps of one that need no service; FILE=ci.yml JOB=unit takes another
+	@if command -v go >/dev/null; then GOBIN="$(CURDIR)/.cache/bin" GOFLAGS=-modcacherw go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 \
+	    && .cache/bin/actionlint .github/workflows/*.yml; else echo "Skipped: actionlint, which needs go."; fi
+	python tests/tools/run_workflow.py .github/workflows/$(FILE) --job $(JOB) --ref "v$$(sed -n 's/^version: //p' galaxy.yml)" \
+	    --without "Compare the tag with the version and the changelog"
+
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target, SUITE=trixie another Debian than 12
 	@BARE_ROOT_SUITE=$(SUITE) .ci/bare_root $(TARGET)
