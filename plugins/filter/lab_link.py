@@ -13,7 +13,7 @@ from ..module_utils.lab.links import kernel_word
 DOCUMENTATION = r"""
 name: lab_link
 short_description: How the network of a machine of the embedded lab is shaped, as a word of its kernel command line
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Checks all links and makes the word of one machine. A link that cannot be is refused.
 options:

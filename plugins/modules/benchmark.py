@@ -192,7 +192,7 @@ options:
         Windows hosts play none.
     type: bool
     default: true
-    version_added: 0.4.0
+    version_added: 1.0.0
   search:
     description:
       - Decides from what has been measured what to measure next; one of the following. For each layer and workload by itself.

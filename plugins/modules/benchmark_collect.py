@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: benchmark_collect
 short_description: Ends the runs of a testbed on this host, and takes the finished points that no controller has
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - A run that was interrupted goes on by itself, and what it finishes stays on its host. This ends the runs of the testbed there and brings what they have
     finished to their folders in O(results_dir), as M(storlab.testbed.benchmark) would have done. Nothing is measured.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: benchmark_failures
 short_description: Fails with what failed in the turns of a host
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Hosts that take turns in rounds go on to the next round when points fail. This ends them with one failure, C(failure.code) V(points_failed), of all rounds.
   - Reads and measures nothing. Runs on the controller.

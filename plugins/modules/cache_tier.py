@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cache_tier
 short_description: Puts a fast device before a slow one, and takes it out again, with dm-cache, LVM or bcache
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes all cache tiers of one testbed on a host, or removes them, in one call.
   - A tier is one device over its origin. With O(caches[].cached=true) its I/O goes through a cache on the fast device, with V(false) to the origin alone.

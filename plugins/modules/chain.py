@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: chain
 short_description: Expands the description of a testbed into the variables of all roles, and checks it as a whole
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Reads who is who from the groups C(targets), C(hypervisors), C(clients) and C(guests), and what is on them from the variable C(testbed).
   - Derives what the roles need on each host, such as IQNs, LUN numbers, access lists, CHAP, portals, sessions, names and parents of layers. A role's
@@ -20,7 +20,7 @@ options:
       - The addresses that the hosts of RV(without_address) log in from, by host. They are kept in the testbed's state folder, for later playbooks.
     type: dict
     default: {}
-    version_added: 0.5.0
+    version_added: 1.0.0
   built:
     description:
       - V(kept) writes down what the testbed is, after a whole build; V(forgotten) removes that, after a whole teardown.
@@ -53,7 +53,7 @@ options:
     type: str
     choices: [any, benchmark, build, installation, machines, teardown, whole]
     default: any
-    version_added: 0.4.0
+    version_added: 1.0.0
   show:
     description: Return a drawing and YAML, with secrets masked, and make no secrets.
     type: bool

@@ -77,7 +77,7 @@ options:
       - Several that are judged, each against the same baseline, in one table and one chart per figure.
       - All figures of all of them are corrected together, so that one false alarm anywhere is not likelier than with one candidate. No candidate is
         set against another.
-    version_added: 0.4.0
+    version_added: 1.0.0
     type: list
     elements: dict
     suboptions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: database_load
 short_description: Makes a private database on a datastore, for a TPROC-C style load
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes one PostgreSQL or MariaDB of a testbed on the file system of a datastore, loads warehouses into it, checks what it has loaded, and leaves it running;
     or ends it and removes it with all that it holds.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: database_measure
 short_description: Measures the TPROC-C style load on a testbed's database, as a point of a run
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Runs the load once on the database that M(storlab.testbed.database_load) has made on this host, and stores a point with C(tpm), C(nopm), the latencies of
     the transactions by kind, what the host and the layer's disk did at the time, and whether the data were right afterwards. C(docs/database.md) explains them.

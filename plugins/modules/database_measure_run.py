@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: database_measure_run
 short_description: Runs the load on the database of this host once
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Runs pgbench or sysbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do then, and looks
     afterwards whether the data meet the conditions of the TPC-C specification (3.3.2).

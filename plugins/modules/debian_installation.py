@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: debian_installation
 short_description: Installs Debian on a guest's disk, and keeps how long it took
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes a file system on the disk of a published layer, unpacks and configures packages there with C(dpkg), and unmounts it again; the time from the first
     to the last of these is kept in the folder of a run, as M(storlab.testbed.esxi_installation) keeps its own.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: debian_installation_run
 short_description: Installs packages of Debian on a disk of this host once, and times it
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - The part of M(storlab.testbed.debian_installation) that runs on the host. Use that one; this one is for trying and repairing.
   - The device guard proves the disk before anything is written. Leftovers of an installation that was killed are unmounted and replaced; anything else

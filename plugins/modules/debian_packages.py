@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: debian_packages
 short_description: Downloads packages of Debian and all that they need as one file, once
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Asks the C(apt) of this host, a Debian that reaches its package sources, for packages and all that they need, and keeps them as one file for
     M(storlab.testbed.debian_installation). Nothing of the host's own packages is looked at or changed, and no rights are needed.

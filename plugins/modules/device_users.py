@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: device_users
 short_description: Says who uses the device of a layer
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Lists mounts, swap, what uses the device, exports and processes that have it open. Does not open the device, which may be dead.
   - Roles ask it before something under the device is taken away on another host.

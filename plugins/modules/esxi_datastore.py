@@ -36,7 +36,7 @@ options:
       - Without one a datastore that is lost with its device is never forgotten, because nothing proves whose it was; what a call has made that was cut
         is taken for somebody else's, because it has no stamp; and an NFS datastore that was there before is let go of like one of the testbed's own.
     type: path
-    version_added: 0.4.0
+    version_added: 1.0.0
   allow_device:
     description:
       - Devices that may be overwritten whatever is on them, by identifier or path, such as C(naa.600140512345678). Overwritten contents are in the steps.
@@ -44,23 +44,23 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.4.0
+    version_added: 1.0.0
   discard_contents:
     description: Also destroy a datastore that holds something. Machines that are registered on it, and hosts that mount it, still keep it.
     type: bool
     default: false
-    version_added: 0.4.0
+    version_added: 1.0.0
   hosts:
     description: Names of the hosts that may mount the datastores in addition to this one, as the vCenter calls them.
     type: list
     elements: str
     default: []
-    version_added: 0.4.0
+    version_added: 1.0.0
   wait_s:
     description: How long the host may take until it shows what it, or another host, has made of a LUN.
     type: int
     default: 60
-    version_added: 0.4.0
+    version_added: 1.0.0
   datastores:
     description: The datastores.
     type: list

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: esxi_network
 short_description: Plans the network of an ESXi host for iSCSI, its power policy and its time servers
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Reads the network of the host, refuses what must not be done, and says with which calls of the modules of C(community.vmware) what is wanted is reached.
     The role C(esxi_network) makes these calls; this module changes nothing on the host, but for its time service with O(confirm).

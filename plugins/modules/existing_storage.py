@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: existing_storage
 short_description: Makes storage readable that was there before the testbed
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes all storage readable that one testbed measures on a host without owning it, or takes that back, in one call. Nothing is ever written to it.
   - An export of an NFS server and a folder are mounted read-only on a mount point of the testbed's own, below C(/srv/storlab-existing), so the kernel

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: experiments_index
 short_description: Writes one page of several experiments, those that failed among them
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Says of each experiment what it is, when it ran, how many points were measured and how many failed, whether it was scaled down, on what machines it
     ran, what its report says first, what was compared within its run, and what was published beside what was measured.

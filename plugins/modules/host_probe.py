@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_probe
 short_description: Looks what a Linux host has of what a testbed needs
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Looks for commands and kernel modules, at memory, addresses and devices, and tries how the host reaches others. Changes nothing.
 options:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: iscsi_target
 short_description: iSCSI targets of a Linux host, whatever makes them
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes all targets of one testbed on a host, repairs what differs, or removes them, in one call, with the provider of O(provider).
   - V(lio) works on the kernel's own interface, configfs; targetcli is not needed and its saved configuration is not touched. Backstores are called

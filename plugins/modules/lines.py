@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lines
 short_description: Prints lines as they are
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Prints tables and drawings as such, whatever format Ansible prints results in. C(ansible.builtin.debug) prints a text of several lines as one line
     with C(\n) in it, unless C(callback_result_format) is V(yaml).

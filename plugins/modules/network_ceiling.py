@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: network_ceiling
 short_description: Measures what the network between two hosts carries without any storage
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - TCP throughput each way for three seconds with four streams, and the time there and back of single bytes, over an address of the target. Hosts need Python
     and nothing else.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: network_ceiling_run
 short_description: One side of a measurement of the network between two hosts
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - The part of M(storlab.testbed.network_ceiling) that runs on the hosts. Use that one; this one is for trying and repairing.
 options:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nfs_export
 short_description: Exports the datastores of a testbed over NFS
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Exports the file systems of one testbed on a host with the kernel's NFS server, or withdraws them, in one call.
   - An export is for the clients that are named, and never open to all. Its C(fsid) is the UUID of the file system, by which clients prove what they mount.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: raid
 short_description: Makes the RAID arrays of a testbed with mdadm
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes all RAID arrays of one testbed on a host, or removes them, in one call.
   - Every member passes the device guard before anything is changed. One that is used, holds data or is not the disk that is meant is refused.

@@ -47,7 +47,7 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.4.0
+    version_added: 1.0.0
   index:
     description:
       - Keeps C(index.html) and C(index.json) in the folder of the testbed. They list all runs with what each found, link the reports, and show

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: results_query
 short_description: Filters and summarises the stored points of any number of runs
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Takes the points of one run, of some runs, of a testbed or of all testbeds that M(storlab.testbed.benchmark) stored, keeps those that meet O(where), and
     summarises them in groups.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: testbed_claims
 short_description: Keeps on the controller what the testbed claims on a Linux host, and restores it there
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - What a testbed made on a Linux host is in records in C(/run/storlab/<testbed_id>), and nothing else is removed. O(state=kept) keeps a copy of them in
     C(claims/<host>.json) of O(state_dir), and its SHA-256 in the testbed's ledger, C(<results_dir>/<testbed_id>/ledger.jsonl). O(state=restored) writes

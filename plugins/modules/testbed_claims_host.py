@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: testbed_claims_host
 short_description: Reads and restores the records of a testbed on a host
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - The part of M(storlab.testbed.testbed_claims) that runs on the host. Use that one; this one is for trying and repairing.
 options:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: testbed_lock
 short_description: Lets one playbook at a time change a testbed
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - O(state=held) fails with C(testbed_busy), naming who and since when, while another playbook changes the testbed. The playbooks of this collection that
     change something take the lock on the controller and on each Linux host; those that only read need none.

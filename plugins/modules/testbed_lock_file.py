@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: testbed_lock_file
 short_description: Writes and removes the lock of a testbed on a host
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - The part of M(storlab.testbed.testbed_lock) that runs on the host. Use that one; this one is for trying and repairing.
   - The holder is a process of the controller, so the controller judges whether it still runs.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: verify_results
 short_description: Says whether the results of a run follow from their raw files
-version_added: 0.4.0
+version_added: 1.0.0
 description:
   - Makes each C(result.json) of a run again of the files that it was made of (C(point.json), C(meta.json), the engine's output) and names each field that
     is another. One edited field of a result is always found.

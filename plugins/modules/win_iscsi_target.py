@@ -134,7 +134,7 @@ options:
         session only where its initiator reports no user of the LUN.
     type: dict
     default: {}
-    version_added: 0.4.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
