@@ -482,8 +482,8 @@ def test_counters_and_series_beside_a_point(base, loop):
     assert host["memory_copy_bytes_s"] > 1e8
     told = series(base, plan["points"][0]["point_id"])
     assert told["columns"][:5] == ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns"]
-    assert told["columns"][5:] == ["cpu_busy_percent", "load_1min", "memory_used_percent"]
-    assert all(row[6] >= 0 and 0 < row[7] < 100 for row in told["rows"])
+    assert told["columns"][5:] == ["cpu_busy_percent", "load_1min", "load_5min", "load_15min", "memory_used_percent"]
+    assert all(min(row[6:9]) >= 0 and 0 < row[9] < 100 for row in told["rows"])
     phases = [row[1] for row in told["rows"]]
     assert set(phases) == {"ramp", "measure"} and phases == sorted(phases, reverse=True)
     # Each second's rate is of I/O of one size; a busy machine may leave a second without any.

@@ -337,14 +337,16 @@ def test_load_and_memory_of_the_host_are_drawn_where_they_were_sampled(report, c
     kept = report.samples[cell.shown]
     more = {
         **kept,
-        "columns": [*kept["columns"], "load_1min", "memory_used_percent"],
-        "rows": [[*row, 1.5 + index / 10, 37.5] for index, row in enumerate(kept["rows"])],
+        "columns": [*kept["columns"], "load_1min", "load_5min", "load_15min", "memory_used_percent"],
+        "rows": [[*row, 1.5 + index / 10, 1.25, 0.5 + index / 100, 37.5] for index, row in enumerate(kept["rows"])],
     }
     monkeypatch.setattr(report, "samples", {**report.samples, cell.shown: more})
     found = views.over_time.pictures("x", waterfall, report, choices, 300)
-    load, memory = found["charts"][3:]
-    assert (load.css, memory.css) == ("M-load_1min", "M-memory_used_percent")
-    for chart in (load, memory):
+    more_charts = found["charts"][3:]
+    assert [chart.css for chart in more_charts] == [
+        f"M-{name}" for name in ("load_1min", "load_5min", "load_15min", "memory_used_percent")
+    ]
+    for chart in more_charts:
         lines = [line for line in parsed(chart.chart).iter("polyline") if "line" in line.get("class")]
         assert len(lines) == 1, "only one layer's host told them"
     # Its axis has marks at quarters, which one digit would tell wrong.

@@ -64,13 +64,18 @@ def sample(device: str | None = None, pid: int | None = None, layers: dict[str, 
     return reading
 
 
+# In the order in which the kernel writes them.
+LOADS = ("load_1min", "load_5min", "load_15min")
+
+
 def levels() -> dict[str, float]:
-    """{load_1min, memory_used_percent} of this host as they are now, which are no counts. Memory in use is what the kernel could not give to others
-    without swapping (MemTotal less MemAvailable, proc(5)); the contents of RAM disks are part of it."""
-    known = {}
+    """{load_1min, load_5min, load_15min, memory_used_percent} of this host as they are now, which are no counts.
+
+    Memory in use is what the kernel could not give to others without swapping
+    (MemTotal less MemAvailable, proc(5)); the contents of RAM disks are part of it."""
+    known: dict[str, float] = {}
     load = (_read("/proc/loadavg") or "").split()
-    if load:
-        known["load_1min"] = float(load[0])
+    known |= {name: float(value) for name, value in zip(LOADS, load)}
     total, available = memory_mib(_read("/proc/meminfo") or "")
     if total and available:
         known["memory_used_percent"] = round(100 * (1 - available / total), 1)

@@ -35,7 +35,7 @@ COLUMNS = (
     "bandwidth_bytes_s",
     "latency_mean_ns",
     "cpu_busy_percent",
-    "load_1min",
+    *counters.LOADS,
     "memory_used_percent",
 )
 # Of a host with a cache tier.
@@ -217,7 +217,7 @@ class Series:
                 bandwidth_bytes_s,
                 latency,
                 figures["cpu"].get("host_busy_percent"),
-                levels.get("load_1min"),
+                *(levels.get(name) for name in counters.LOADS),
                 levels.get("memory_used_percent"),
                 *([counters.hit_percent(moved)] if self.cached else []),
             ]

@@ -23,6 +23,8 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "latency_mean_ns": ("mean latency", units.latency, "ns"),
     "cpu_busy_percent": ("CPU busy of the host, %", lambda value: f"{value:.0f} %", "%"),
     "load_1min": ("load of the host, mean of a minute", lambda value: f"{value:.3g}", ""),
+    "load_5min": ("load of the host, mean of 5 minutes", lambda value: f"{value:.3g}", ""),
+    "load_15min": ("load of the host, mean of 15 minutes", lambda value: f"{value:.3g}", ""),
     "memory_used_percent": ("memory of the host in use, %", lambda value: f"{value:.0f} %", "%"),
     "cache_hit_percent": ("hits of the cache, %", lambda value: f"{value:.0f} %", "%"),
 }

@@ -273,7 +273,12 @@ def test_load_and_memory_in_use_are_what_proc_says(monkeypatch):
         "/proc/meminfo": "MemTotal:        8000000 kB\nMemFree:          100000 kB\nMemAvailable:    5000000 kB\n",
     }
     monkeypatch.setattr(counters, "_read", files.get)
-    assert counters.levels() == {"load_1min": 3.07, "memory_used_percent": 37.5}
+    assert counters.levels() == {
+        "load_1min": 3.07,
+        "load_5min": 1.1,
+        "load_15min": 0.55,
+        "memory_used_percent": 37.5,
+    }
 
 
 @pytest.mark.parametrize("meminfo", [None, "", "MemTotal: 8000000 kB\n", "MemTotal: 0 kB\nMemAvailable: 0 kB\n"])

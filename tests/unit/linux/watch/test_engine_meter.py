@@ -23,9 +23,14 @@ class Host:
         }
 
     def levels(self):
-        """The load grows by a tenth in a second, memory by a percent; the memory of the second 53 cannot be read."""
+        """The load grows by a tenth in a second, its longer means by less, memory by a percent; the memory of the second 53 cannot be read."""
         since = self.now - 50.0
-        return {"load_1min": round(0.1 * since, 2), **({} if since == 3 else {"memory_used_percent": 40.0 + since})}
+        loads = {
+            "load_1min": round(0.1 * since, 2),
+            "load_5min": round(0.02 * since, 3),
+            "load_15min": round(0.01 * since, 3),
+        }
+        return {**loads, **({} if since == 3 else {"memory_used_percent": 40.0 + since})}
 
     def sample(self, device=None, pid=None, layers=None):
         ticks = round(100 * (self.now - 50.0))
@@ -180,11 +185,13 @@ def test_series_of_the_device(host):
             "latency_mean_ns",
             "cpu_busy_percent",
             "load_1min",
+            "load_5min",
+            "load_15min",
             "memory_used_percent",
         ],
         "rows": [
-            [1.0, "ramp", 10.0, 512000, 2500000, 50.0, 0.1, 41.0],
-            [2.0, "measure", 10.0, 512000, 2500000, 50.0, 0.2, 42.0],
+            [1.0, "ramp", 10.0, 512000, 2500000, 50.0, 0.1, 0.02, 0.01, 41.0],
+            [2.0, "measure", 10.0, 512000, 2500000, 50.0, 0.2, 0.04, 0.02, 42.0],
         ],
     }
 
@@ -195,7 +202,7 @@ def test_what_the_host_does_not_tell_of_itself_is_unknown(host):
     series.started(host.sample())
     host.now += 1
     series.add("measure", host.sample(), None, None)
-    assert series.content()["rows"][0][-2:] == [0.3, None]
+    assert series.content()["rows"][0][-4:] == [0.3, 0.06, 0.03, None]
 
 
 def test_series_of_what_the_engine_says(host):
@@ -203,7 +210,7 @@ def test_series_of_what_the_engine_says(host):
     series.started(host.sample())
     host.now += 1
     series.add("measure", host.sample(), 5.5, None)
-    assert series.content()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0, 0.1, 41.0]]
+    assert series.content()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0, 0.1, 0.02, 0.01, 41.0]]
 
 
 def test_long_series_are_thinned(host, monkeypatch):
