@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import access, check, expand
 from chain_lab import TWO_LINUX, expanded, lab_of
 
+ROOT = Path(__file__).resolve().parents[3]
 E1 = """
 all:
   testbed_id: e1
@@ -95,3 +100,23 @@ def test_a_fixed_file_that_the_volume_cannot_hold_is_refused():
     assert not check.check(
         lab_of(E1), expand.expand(lab_of(E1.replace("size: 6GiB", "size: 8GiB").replace("allocation: fixed", "lun: 5")))
     )
+
+
+def test_both_descriptions_of_the_page_of_e1_are_right():
+    page = (ROOT / "docs" / "experiments" / "e1_windows_esxi.md").read_text(encoding="utf-8")
+    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)]
+    hosts = {
+        "targets": {"target01": {"ansible_host": "192.0.2.11", "ansible_connection": "psrp"}},
+        "hypervisors": {"esxi01": {"testbed_esxi": {"is": "set"}}},
+    }
+    raw, chain = (
+        expanded(yaml.safe_dump({"all": block, **hosts}), profiles=["e1_iometer_4k"], workloads={}) for block in blocks
+    )
+    assert [(layer["name"], layer["purpose"]) for layer in raw.layers] == [("backing-ram", "scratch")]
+    assert {layer["name"]: layer["parent"] for layer in chain.layers if layer["kind"] in ("target", "datastore")} == {
+        "target-ds1": "datastore-ram",
+        "target-raid10": None,
+        "datastore-ram": "backing-ram",
+        "datastore-e1-esxi-ds1": "initiator-ds1",
+        "datastore-e1-esxi-raid10": "initiator-raid10",
+    }
