@@ -39,7 +39,8 @@ def control_files(control: int) -> tuple[Path, Path]:
 class Array:
     """A tgtd with one target, that wants CHAP in both directions."""
 
-    def __init__(self, folder: Path, iqn: str, secret: str, mutual_secret: str):
+    def __init__(self, folder: Path, iqn: str, secret: str, mutual_secret: str, address: str = "127.0.0.1"):
+        self.address = address
         self.folder, self.iqn, self.secrets = (
             folder,
             iqn,
@@ -48,9 +49,9 @@ class Array:
 
     def __enter__(self) -> Array:
         port, number = free_numbers()
-        self.control, self.portal = str(number), {"address": "127.0.0.1", "port": port}
+        self.control, self.portal = str(number), {"address": self.address, "port": port}
         self.daemon = subprocess.Popen(
-            ["tgtd", "-f", "-C", self.control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+            ["tgtd", "-f", "-C", self.control, "--iscsi", f"portal={self.address}:{port}"], stderr=subprocess.DEVNULL
         )
         try:
             deadline = time.monotonic() + PATIENCE_S
