@@ -350,9 +350,11 @@ options:
             type: str
             required: true
           kind:
-            description: V(nfs) is an export of an NFS server, V(path) a folder of a file system that is mounted, V(device) a disk or LUN of the host.
+            description:
+              - V(nfs) is an export of an NFS server, V(path) a folder of a file system that is mounted, V(device) a disk or LUN of the host.
+              - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
             type: str
-            choices: [device, nfs, path]
+            choices: [device, iscsi, nfs, path]
             required: true
           hosts:
             description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests.
@@ -391,6 +393,27 @@ options:
             type: str
           file:
             description: The file to read, relative to the folder or the export. By default the biggest.
+            type: str
+          portal:
+            description: Address of the target, with a port where it is not 3260, such as V(192.0.2.10:3260).
+            type: str
+          iqn:
+            description: Name of the target. It must let in the C(iscsi_initiator_name) of the host.
+            type: str
+          lun:
+            description: Number of the LUN. By default 0.
+            type: int
+          chap_user:
+            description: CHAP name with which the host logs in.
+            type: str
+          chap_password:
+            description: Its secret.
+            type: str
+          mutual_chap_user:
+            description: CHAP name of the target, where it has to prove itself, too.
+            type: str
+          mutual_chap_password:
+            description: Its secret.
             type: str
       iqn_prefix:
         description: The beginning of all IQNs. By default C(iqn.2026-11.test.storlab:<testbed_id>).

@@ -126,7 +126,7 @@ options:
               - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
               - By default the purpose of the layer below, which it must not contradict; without one V(data).
             type: str
-            choices: [scratch, data]
+            choices: [scratch, data, read]
           layer_kind:
             description: V(target) for a target's login to itself, which makes the export measurable without the network.
             type: str

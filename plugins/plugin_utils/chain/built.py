@@ -15,6 +15,7 @@ from typing import Any
 
 from .drawing import masked
 from .shape import Problem, shown
+from .stages import existing_storage
 from .testbed import Testbed, addresses_of, mappings
 
 # Variables of the roles that say what is made; with secrets replaced.
@@ -185,6 +186,11 @@ def _initiators(before: dict[str, Any], after: dict[str, Any], testbed: Testbed)
             changes.append((f"iscsi_initiator_name of {host}", shown(now), f"but the built testbed has {shown(was)}"))
     for host, was, now in _each(before, after, "iscsi_initiator_targets"):
         word = _word(testbed, host, "iscsi_initiator_targets", "testbed.disks")
+        # Nothing of the testbed is on LUNs that are only read.
+        was, now = (
+            [session for session in mappings(sessions) if not existing_storage.only_read(session)]
+            for sessions in (was, now)
+        )
         changes += _kept(word, "session with", was, now, ("portal",), host, "iqn")
     return changes
 

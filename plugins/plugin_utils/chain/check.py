@@ -1046,7 +1046,8 @@ def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     names = [layer["name"] for layer in testbed.layers]
     problems = existing_storage.problems(testbed.description["existing"], existing_storage.hosts_of(testbed), names)
     for name, host in testbed.hosts.items():
-        if mappings(host.variables.get(existing_storage.VARIABLE)):
+        sessions = mappings(host.variables.get("iscsi_initiator_targets"))
+        if mappings(host.variables.get(existing_storage.VARIABLE)) or any(map(existing_storage.only_read, sessions)):
             workloads = lab.get("workloads", {}).get(name, [])
             problems += existing_storage.writers(name, host.own.get("benchmark_profile"), workloads)
     return problems

@@ -82,6 +82,8 @@ all:
   testbed:
     existing:
       - {name: nas, kind: nfs, server: 192.0.2.10, export: /vms, nfs_version: "3", mount_options: noatime, file: a.img, hosts: [client01]}
+      - {name: far, kind: iscsi, portal: 192.0.2.40, iqn: 'iqn.2026-11.test.array:a', lun: 3, chap_user: one, chap_password: sixteen-letters1,
+         mutual_chap_user: two, mutual_chap_password: fifteen-letter2, hosts: [client01]}
       - {name: tank, kind: path, path: /tank, 'on': nas}
       - {name: lun, kind: device, serial: S1, naa: "6001", wwid: eui.01, uuid: LVM-1}
 clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
@@ -105,6 +107,13 @@ OF_EXISTING = {
     "nfs_version": ('"3"', '"4.1"'),
     "mount_options": ("noatime", "relatime"),
     "file": ("a.img", "b.img"),
+    "portal": ("192.0.2.40", "192.0.2.41"),
+    "iqn": ("array:a", "array:b"),
+    "lun": ("lun: 3", "lun: 4"),
+    "chap_user": ("chap_user: one", "chap_user: three"),
+    "chap_password": ("sixteen-letters1", "sixteen-letters9"),
+    "mutual_chap_user": ("mutual_chap_user: two", "mutual_chap_user: four"),
+    "mutual_chap_password": ("fifteen-letter2", "fifteen-letter9"),
 }
 CHANGES = {
     **{f"testbed.existing[].{word}": (EXISTING, *change, FOLLOWS) for word, change in OF_EXISTING.items()},

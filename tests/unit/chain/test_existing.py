@@ -135,7 +135,7 @@ def sentences(text, **more):
         ("export: /volume1/vms", "export: volume1", ["existing[0].export is 'volume1'", "absolute path"]),
         (", export: /volume1/vms", "", ["existing[0].export is not set", "nfs needs it"]),
         ("path: /tank/vms, ", "", ["existing[1].path is not set"]),
-        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, nfs, path"]),
+        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, iscsi, nfs, path"]),
         ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
         (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),
         ("naa: 6001405aa", "naa: 6001405aa, server: x", ["existing[2].server is not a word", "use kind nfs"]),
@@ -181,3 +181,80 @@ def test_yaml_reads_the_word_on_as_a_truth_value():
         assert described == {"existing": [{"name": "a", "on": "b"}], "disks": []}
     for other in (None, "text", {"existing": "text"}, {"existing": ["text"]}):
         assert existing_storage.with_words(other) == other
+
+
+LUNS = """
+all:
+  testbed_id: array
+  testbed:
+    existing:
+      - {name: far, kind: iscsi, portal: '192.0.2.40:3261', iqn: 'iqn.2026-11.test.array:a', lun: 3, naa: 6001405bb}
+      - {name: near, kind: iscsi, portal: '192.0.2.40:3261', iqn: 'iqn.2026-11.test.array:a'}
+      - {name: shut, kind: iscsi, portal: '[2001:db8::40]', iqn: 'iqn.2026-11.test.array:b', chap_user: reader, chap_password: sixteen-letters1,
+         hosts: [client02]}
+clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
+"""
+
+
+def test_a_lun_of_others_is_logged_in_to_and_only_read():
+    testbed = expanded(LUNS)
+    (session,) = testbed.hosts["client01"].variables["iscsi_initiator_targets"]
+    assert (session["iqn"], session["portal"]) == ("iqn.2026-11.test.array:a", {"address": "192.0.2.40", "port": 3261})
+    assert [(lun["name"], lun["lun"], lun["purpose"], lun.get("naa")) for lun in session["luns"]] == [
+        ("far", 3, "read", "6001405bb"),
+        ("near", 0, "read", None),
+    ]
+    both = testbed.hosts["client02"].variables["iscsi_initiator_targets"]
+    assert [(entry["portal"], entry.get("chap_user")) for entry in both] == [
+        ({"address": "192.0.2.40", "port": 3261}, None),
+        ({"address": "2001:db8::40", "port": 3260}, "reader"),
+    ]
+    assert {layer["name"]: layer["purpose"] for layer in testbed.layers} == dict.fromkeys(
+        (
+            "initiator-far",
+            "initiator-near",
+            "initiator-far-client02",
+            "initiator-near-client02",
+            "initiator-shut-client02",
+        ),
+        "read",
+    )
+    assert "iscsi_initiator" in testbed.hosts["client01"].stages
+    assert {"address": "2001:db8::40", "port": 3260} in doctor.needs(testbed, "client02")["peers"]
+    assert "sixteen" not in drawing.as_yaml(testbed) and not any("lost" in line for line in drawing.draw(testbed))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "portal: '192.0.2.40:3261', iqn: 'iqn.2026-11.test.array:a', lun: 3",
+            "iqn: 'iqn.2026-11.test.array:a'",
+            ["existing[0].portal is not set"],
+        ),
+        (
+            "192.0.2.40:3261', iqn: 'iqn.2026-11.test.array:a', lun: 3",
+            "a b', iqn: 'iqn.2026-11.test.array:a'",
+            ["existing[0].portal is 'a b'", "3260"],
+        ),
+        ("'[2001:db8::40]'", "'2001:db8::40'", ["existing[2].portal"]),
+        ("iqn.2026-11.test.array:b", "array", ["existing[2].iqn is 'array'"]),
+        (", chap_password: sixteen-letters1", "", ["existing[2].chap_password is not set", "beside chap_user"]),
+        ("lun: 3, naa: 6001405bb", "lun: three", ["existing[0].lun is 'three'"]),
+        ("lun: 3, naa: 6001405bb", "server: x", ["existing[0].server is not a word", "nfs"]),
+    ],
+)
+def test_a_wrong_lun_has_a_sentence(old, new, words):
+    assert old in LUNS
+    lines = sentences(LUNS.replace(old, new))
+    assert lines and all(any(word in line for line in lines) for word in words), lines
+
+
+def test_guests_do_not_log_in():
+    text = LUNS.replace("hosts: [client02]", "hosts: [vm01]") + "guests: {vm01: {ansible_host: 192.0.2.31}}\n"
+    assert any("vm01 is neither in clients nor in hypervisors" in line for line in sentences(text))
+
+
+def test_workloads_that_write_are_refused_for_luns_too():
+    lines = sentences(LUNS, workloads={"client01": [normalise({"read_percent": 50})]})
+    assert len(lines) == 1 and "client01" in lines[0]

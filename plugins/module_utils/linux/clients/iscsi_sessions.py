@@ -43,6 +43,7 @@ SPEC: dict[str, Any] = {
                 "required": True,
                 "options": {
                     **LUN_SPEC,
+                    "purpose": {"type": "str", "choices": ["scratch", "data", "read"]},
                     "layer_kind": {"type": "str", "choices": ["initiator", "target"], "default": "initiator"},
                 },
             },

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...core.layers import only_read
 from .. import mounts
 from ..disks.device_safety import System, inspect
 
@@ -55,6 +56,12 @@ DEVICE = (
     "uuid",
     "source",
 )
+# Attributes of scsi_device, of scsi_disk and of the queue in which the kernel keeps the answers of a disk to INQUIRY and its VPD pages.
+INQUIRY = ("vendor", "model", "rev", "scsi_level")
+ALUA = ("access_state", "preferred_path", "dh_state")
+PROVISIONING = ("thin_provisioning", "provisioning_mode", "zeroing_mode", "cache_type", "protection_type")
+LIMITS = ("max_hw_sectors_kb", "minimum_io_size", "optimal_io_size", "discard_granularity", "discard_max_bytes")
+MOUNT_STATS = "/proc/self/mountstats"
 # What initiator and target agreed on when they logged in, and what it costs an I/O: names of scsi_transport_iscsi's attributes.
 ISCSI_SESSION = (
     "initial_r2t",
@@ -89,7 +96,14 @@ def fingerprint(layers: Any = (), engine_path: str | None = None, system: System
             "python": platform.python_version(),
             "engine": _engine(system, engine_path) if engine_path else None,
             "network": network(system),
-            "devices": {layer["name"]: device(layer["path"], system) for layer in layers if layer["path"]},
+            "devices": {
+                layer["name"]: {
+                    **device(layer["path"], system),
+                    **(of_others(layer["path"], system) if only_read(layer) else {}),
+                }
+                for layer in layers
+                if layer["path"]
+            },
         }
     )
 
@@ -108,6 +122,39 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
         mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
         fingerprint_of["mount_options"] = mount["options"] if mount else None
     return _known(fingerprint_of)
+
+
+def of_others(path: str, system: System) -> dict[str, Any]:
+    """Facts that storage of others states about itself: over SCSI (INQUIRY, block limits, thin provisioning, ALUA) and over NFS."""
+    facts = inspect(path, system=system)
+    if facts["type"] == "block":
+        return _known(scsi_statement(f"/sys/block/{os.path.basename(facts['whole_device'])}", system))
+    if str(facts.get("filesystem", "")).startswith("nfs"):
+        return _known({"nfs": nfs_statement(system.read(MOUNT_STATS) or "", str(facts["mount_point"]))})
+    return {}
+
+
+def scsi_statement(whole: str, system: System) -> dict[str, Any]:
+    """Answers of a disk to INQUIRY, about its paths, its provisioning and its limits, as the kernel keeps them. whole: its folder in sysfs."""
+    disk = next((f"{whole}/device/scsi_disk/{name}" for name in system.names(f"{whole}/device/scsi_disk")), None)
+    return {
+        "inquiry": {key: system.read(f"{whole}/device/{key}") for key in INQUIRY},
+        "alua": {key: system.read(f"{whole}/device/{key}") for key in ALUA},
+        "provisioning": {key: system.read(f"{disk}/{key}") for key in PROVISIONING} if disk else {},
+        "limits": {key: system.read(f"{whole}/queue/{key}") for key in LIMITS},
+    }
+
+
+def nfs_statement(text: str, mount_point: str) -> dict[str, str]:
+    """Capabilities, security and implementation of the server of a mount, of /proc/self/mountstats (nfs_show_stats in fs/nfs/super.c)."""
+    mount = re.search(
+        rf"^device .* mounted on {re.escape(mount_point)} with fstype nfs\S*.*\n((?:\s+.*\n?)*)", text, re.MULTILINE
+    )
+    if not mount:
+        return {}
+    lines = dict(re.findall(r"^\s+(caps|sec|nfsv4|impl_id):\s*(.*)$", mount[1], re.MULTILINE))
+    # The rest of a lease differs at every look.
+    return {key: re.sub(r",lease_expired=[^,]*", "", value) for key, value in lines.items() if value}
 
 
 def network(system: System) -> dict[str, Any]:

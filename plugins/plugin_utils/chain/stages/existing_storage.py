@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
+from ....module_utils.core.failure import Failure
+from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
+from ....module_utils.core.luns import CHAP_SPEC
 from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
@@ -22,7 +26,12 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "device": ("initiator", ("path", *PROOFS)),
     "nfs": ("datastore", ("server", "export", "nfs_version", "mount_options", "file")),
     "path": ("datastore", ("path", "file")),
+    "iscsi": ("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC)),
 }
+# Words that an entry of a kind must have.
+NECESSARY = {**NEEDED, "path": ("path",), "iscsi": ("portal", "iqn")}
+# An address with a port or without; one of IPv6 is in brackets.
+PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 COMMON = ("name", "kind", "hosts", "on")
 # {kind: {word of the description: word of the role}} where they differ.
 RENAMED = {"device": {"path": "device"}, "path": {"path": "folder"}}
@@ -65,7 +74,7 @@ def with_words(description: Any) -> Any:
 
 
 def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
-    """{host: entries of the role existing_storage}"""
+    """{host: entries of the role existing_storage}; LUNs that a host logs in to are sessions of the role iscsi_initiator."""
     by_host: dict[str, list[Entry]] = {}
     names: dict[tuple[str, str], str] = {}
     for entry in described:
@@ -79,13 +88,50 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
             names[entry["name"], host] = f"{kind}-{name}"
             names.setdefault((entry["name"], ""), f"{kind}-{name}")
             known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **words}
-            by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
+            if entry["kind"] != "iscsi":
+                by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
     for host, listed in by_host.items():
         for known in listed:
             below = known.pop("on")
             parent = names.get((below, host)) or names.get((below, ""))
             known.update({"parent": parent} if below and parent else {})
     return by_host
+
+
+def sessions(described: list[Entry], hosts: Hosts, host: str) -> list[dict[str, Any]]:
+    """The sessions of a host with targets of others, each LUN once, for the role iscsi_initiator."""
+    by_target: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for entry in described:
+        portal = portal_of(entry.get("portal"))
+        if entry["kind"] != "iscsi" or host not in hosts.of(entry) or portal is None:
+            continue
+        chap = {key: entry[key] for key in CHAP_SPEC if entry.get(key)}
+        proofs = {key: entry[key] for key in ("serial", "naa") if entry.get(key)}
+        lun = {
+            "lun": entry.get("lun", 0),
+            "name": entry["name"],
+            "layer_kind": "initiator",
+            **proofs,
+            "purpose": "read",
+        }
+        key = (entry.get("iqn"), *portal.values(), *chap.values())
+        session = by_target.setdefault(key, {"iqn": entry.get("iqn"), "portal": portal, **chap, "luns": []})
+        session["luns"].append(lun)
+    return list(by_target.values())
+
+
+def only_read(session: dict[str, Any]) -> bool:
+    """Whether a session is one with a target of others."""
+    luns = session.get("luns") or []
+    return bool(luns) and all(isinstance(lun, dict) and lun.get("purpose") == "read" for lun in luns)
+
+
+def portal_of(text: Any) -> dict[str, Any] | None:
+    """{address, port} of 192.0.2.10, nas:3260 or [2001:db8::10]:3260; None otherwise."""
+    match = PORTAL.fullmatch(str(text or ""))
+    if match is None or int(match[3] or 3260) > 65535:
+        return None
+    return {"address": match[1] or match[2], "port": int(match[3] or 3260)}
 
 
 def layers(by_host: dict[str, list[Entry]]) -> list[Layer]:
@@ -132,6 +178,7 @@ def problems(described: list[Entry], hosts: Hosts, layer_names: list[str]) -> li
     for index, entry in enumerate(described):
         variable = f"testbed.existing[{index}]"
         wrong += _unfit(variable, entry) + _hosts(variable, entry, hosts) + _on(variable, entry, described)
+        wrong += _session(variable, entry, hosts) if entry["kind"] == "iscsi" else []
         if entry["name"] in [other["name"] for other in described[:index]]:
             wrong.append(
                 Problem(f"{variable}.name", shown(entry["name"]), "which is there twice", "choose another name")
@@ -152,7 +199,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
             kinds = " or ".join(name for name, (_layer, words) in KINDS.items() if word in words)
             why = f"is not a word for storage of kind {kind}"
             wrong.append(Problem(f"{variable}.{word}", None, why, f"remove it, or use kind {kinds}"))
-    for word in ("path" if needed == "folder" else needed for needed in NEEDED[kind]):
+    for word in NECESSARY[kind]:
         if not entry.get(word):
             wrong.append(Problem(f"{variable}.{word}", None, "is not set", f"storage of kind {kind} needs it"))
     for word in ("path", "export"):
@@ -163,6 +210,30 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
         path = shown(entry["path"]) if entry.get("path") else None
         why = f"{'which ' if path else ''}does not identify a disk"
         wrong.append(Problem(f"{variable}.path" if path else variable, path, why, remedy))
+    return wrong
+
+
+def _session(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
+    """The problems of a LUN that hosts log in to."""
+    wrong = []
+    if entry.get("portal") and portal_of(entry["portal"]) is None:
+        remedy = "write an address, with a port where it is not 3260, such as 192.0.2.10:3260"
+        wrong.append(Problem(f"{variable}.portal", shown(entry["portal"]), "", remedy))
+    if entry.get("iqn"):
+        try:
+            check_iqn(f"{variable}.iqn", str(entry["iqn"]))
+        except Failure as failure:
+            wrong.append(Problem(f"{variable}.iqn", shown(entry["iqn"]), "", failure.remedy))
+    for user, password in (("chap_user", "chap_password"), ("mutual_chap_user", "mutual_chap_password")):
+        for given, lacking in ((user, password), (password, user)):
+            if entry.get(given) and not entry.get(lacking):
+                wrong.append(Problem(f"{variable}.{lacking}", None, "is not set", f"write it beside {given}"))
+    if entry.get("mutual_chap_user") and not entry.get("chap_user"):
+        wrong.append(Problem(f"{variable}.chap_user", None, "is not set", "mutual CHAP needs it"))
+    strangers = [name for name in hosts.of(entry) if name not in hosts.initiators]
+    if strangers:
+        why = f"but {strangers[0]} is neither in clients nor in hypervisors, whose hosts log in"
+        wrong.append(Problem(f"{variable}.hosts", None, why, "put it there, or name other hosts"))
     return wrong
 
 

@@ -13,6 +13,7 @@ from ..access import login_addresses
 from ..iqns import initiator_name
 from ..stage import Stage
 from ..testbed import Context, Host, Testbed, layer_of, mappings
+from . import existing_storage
 
 PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
@@ -100,6 +101,9 @@ def _sessions(context: Context, host: Host) -> None:
             }
             others = {"other_portals": ways[1:]} if ways[1:] else {}
             sessions.append({"iqn": export.get("name"), "portal": ways[0], **others, **chap, "luns": luns})
+    if host.platform == "linux":
+        described = context.testbed.description["existing"]
+        sessions += existing_storage.sessions(described, existing_storage.hosts_of(context.testbed), host.name)
     context.derive(
         host, "iscsi_initiator_targets", sessions, "the targets whose iscsi_target_targets name this initiator"
     )

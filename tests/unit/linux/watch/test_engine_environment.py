@@ -163,3 +163,50 @@ def test_the_report_names_the_interfaces():
     rows = shown.describe("h", {"network": {"ens1": {"mtu": "9000", "driver": "mlx5_core", "speed_mbit_s": "25000"}}})
     assert ("ens1", "mlx5_core, MTU 9000, 25000 Mbit/s") in rows["rows"]
     assert shown.describe("h", {})["rows"] == []
+
+
+def test_a_disk_of_others_states_its_paths_and_its_provisioning(tmp_path):
+    disk = "sys/block/sdq/device"
+    host = system(
+        tmp_path,
+        {
+            f"{disk}/vendor": "ARRAY   ",
+            f"{disk}/rev": "7.1",
+            f"{disk}/access_state": "active/optimized",
+            f"{disk}/scsi_disk/3:0:0:1/thin_provisioning": 1,
+            f"{disk}/scsi_disk/3:0:0:1/provisioning_mode": "unmap",
+            "sys/block/sdq/queue/optimal_io_size": 1048576,
+        },
+        {},
+    )
+    statement = environment.scsi_statement("/sys/block/sdq", host)
+    known = {group: {key: value for key, value in facts.items() if value} for group, facts in statement.items()}
+    assert known == {
+        "inquiry": {"vendor": "ARRAY", "rev": "7.1"},
+        "alua": {"access_state": "active/optimized"},
+        "provisioning": {"thin_provisioning": "1", "provisioning_mode": "unmap"},
+        "limits": {"optimal_io_size": "1048576"},
+    }
+    # A disk that is none of SCSI states nothing of it.
+    assert environment.scsi_statement("/sys/block/nvme0n1", host)["provisioning"] == {}
+
+
+def test_an_nfs_server_states_its_capabilities_for_its_own_mount_alone():
+    text = (
+        "device proc mounted on /proc with fstype proc\n"
+        "device 192.0.2.9:/a mounted on /srv/nas with fstype nfs4 statvers=1.1\n"
+        "\topts:\tro,vers=4.2,rsize=65536\n\tage:\t5\n"
+        "\timpl_id:\tname='box',domain='example',date='0,0'\n"
+        "\tcaps:\tcaps=0x3ffdf,wtmult=512,dtsize=65536,bsize=0,namlen=255\n"
+        "\tnfsv4:\tbm0=0x1,acl=0x3,lease_time=90,lease_expired=0\n"
+        "\tsec:\tflavor=1,pseudoflavor=1\n\tevents:\t0 0\n"
+        "device 192.0.2.9:/b mounted on /srv/nas2 with fstype nfs4 statvers=1.1\n\tcaps:\tcaps=0x0\n"
+    )
+    assert environment.nfs_statement(text, "/srv/nas") == {
+        "impl_id": "name='box',domain='example',date='0,0'",
+        "caps": "caps=0x3ffdf,wtmult=512,dtsize=65536,bsize=0,namlen=255",
+        "nfsv4": "bm0=0x1,acl=0x3,lease_time=90",
+        "sec": "flavor=1,pseudoflavor=1",
+    }
+    assert environment.nfs_statement(text, "/srv/nas2") == {"caps": "caps=0x0"}
+    assert environment.nfs_statement(text, "/srv") == {} and environment.nfs_statement("", "/srv/nas") == {}
