@@ -18,9 +18,11 @@ SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
 MACHINES = "default"
 # Runs the commands of a page instead, which call the shipped playbooks by their names.
 PAGE = "first_lab"
+# Run what a stranger with the built artefact runs on storage that was there, by the names of the playbooks.
+STRANGERS = ("existing",)
 # Run a published experiment, which builds and takes down its testbeds itself.
 EXPERIMENTS = [name for name in SCENARIOS if re.fullmatch(r"e[0-9]+", name)]
-OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE, *EXPERIMENTS)]
+OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE, *STRANGERS, *EXPERIMENTS)]
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
 # What a scenario must run in whatever step. WITHOUT: `make test` has a lab check of stand-ins, and on machines most scenarios that it leaves out have one.
