@@ -24,7 +24,8 @@ def run() -> Path:
 
 def test_every_layer_is_measured_and_its_caches_are_called_unknown(run):
     results = {
-        result["layer"]: result for result in (json.loads(path.read_text()) for path in run.glob("points/*/result.json"))
+        result["layer"]: result
+        for result in (json.loads(path.read_text()) for path in run.glob("points/*/result.json"))
     }
     assert {name: result["status"] for name, result in results.items()} == dict.fromkeys(LAYERS, "measured")
     for name in LAYERS:

@@ -241,6 +241,7 @@ def test_a_lun_of_others_is_logged_in_to_and_only_read():
         ("iqn.2026-11.test.array:b", "array", ["existing[2].iqn is 'array'"]),
         (", chap_password: sixteen-letters1", "", ["existing[2].chap_password is not set", "beside chap_user"]),
         ("lun: 3, naa: 6001405bb", "lun: three", ["existing[0].lun is 'three'"]),
+        ("lun: 3, naa: 6001405bb", "lun: 3, 'on': near", ["existing[0].on is 'near'", "remove it"]),
         ("lun: 3, naa: 6001405bb", "server: x", ["existing[0].server is not a word", "nfs"]),
     ],
 )
@@ -258,3 +259,23 @@ def test_guests_do_not_log_in():
 def test_workloads_that_write_are_refused_for_luns_too():
     lines = sentences(LUNS, workloads={"client01": [normalise({"read_percent": 50})]})
     assert len(lines) == 1 and "client01" in lines[0]
+
+
+def test_a_folder_on_a_lun_of_others_names_the_layer_that_its_host_publishes():
+    folder = "      - {name: files, kind: path, path: /mnt/files, 'on': near}\nclients:"
+    testbed = expanded(LUNS.replace("clients:", folder))
+    parents = {layer["name"]: layer["parent"] for layer in testbed.layers if layer["kind"] == "datastore"}
+    assert parents == {"datastore-files": "initiator-near", "datastore-files-client02": "initiator-near-client02"}
+    assert {*parents.values()} < {layer["name"] for layer in testbed.layers}
+    # A LUN of one host alone has its plain name.
+    alone = LUNS.replace("'}\n", "', hosts: [client01]}\n").replace(
+        "lun: 3, naa: 6001405bb", "lun: 3, hosts: [client01]"
+    )
+    folder = "      - {name: files, kind: path, path: /mnt/files, 'on': shut, hosts: [client02]}\nclients:"
+    testbed = expanded(alone.replace("clients:", folder))
+    assert {layer["name"]: layer["parent"] for layer in testbed.layers} == {
+        "initiator-far": None,
+        "initiator-near": None,
+        "initiator-shut": None,
+        "datastore-files": "initiator-shut",
+    }

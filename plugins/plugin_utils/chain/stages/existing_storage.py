@@ -77,6 +77,7 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
     """{host: entries of the role existing_storage}; LUNs that a host logs in to are sessions of the role iscsi_initiator."""
     by_host: dict[str, list[Entry]] = {}
     names: dict[tuple[str, str], str] = {}
+    suffixes = _lun_suffixes(described, hosts)
     for entry in described:
         layer_kind, own_words = KINDS[entry["kind"]]
         renamed = RENAMED.get(entry["kind"], {})
@@ -84,7 +85,8 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
         for place, host in enumerate(hosts.of(entry)):
             kind = "guest" if host in hosts.guests else layer_kind
             # Hosts that share it need names of their own for their layers: the first keeps the plain one.
-            name = f"{entry['name']}-{host}" if place else entry["name"]
+            suffix = suffixes.get(host, "") if entry["kind"] == "iscsi" else f"-{host}" if place else ""
+            name = f"{entry['name']}{suffix}"
             names[entry["name"], host] = f"{kind}-{name}"
             names.setdefault((entry["name"], ""), f"{kind}-{name}")
             known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **words}
@@ -96,6 +98,18 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
             parent = names.get((below, host)) or names.get((below, ""))
             known.update({"parent": parent} if below and parent else {})
     return by_host
+
+
+def _lun_suffixes(described: list[Entry], hosts: Hosts) -> dict[str, str]:
+    """{host: what the role iscsi_initiator adds to the names of its layers}: its own name, where a host before it has one of its LUNs."""
+    taken: set[Any] = set()
+    suffixes = {}
+    for host in hosts.initiators:
+        luns = [entry for entry in described if entry["kind"] == "iscsi" and host in hosts.of(entry)]
+        mine = {(entry.get("iqn"), entry.get("lun", 0)) for entry in luns}
+        suffixes[host] = f"-{host}" if mine & taken else ""
+        taken |= mine
+    return suffixes
 
 
 def sessions(described: list[Entry], hosts: Hosts, host: str) -> list[dict[str, Any]]:
@@ -216,6 +230,9 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
 def _session(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
     """The problems of a LUN that hosts log in to."""
     wrong = []
+    if entry.get("on"):
+        why = "but a LUN of kind iscsi is on its target alone"
+        wrong.append(Problem(f"{variable}.on", shown(entry["on"]), why, "remove it"))
     if entry.get("portal") and portal_of(entry["portal"]) is None:
         remedy = "write an address, with a port where it is not 3260, such as 192.0.2.10:3260"
         wrong.append(Problem(f"{variable}.portal", shown(entry["portal"]), "", remedy))
