@@ -99,7 +99,8 @@ options:
       - A metric of the total such as V(latency_p95_ns), of one direction such as V(write.iops), or any number in a result with what is
         good, such as V(database.orders_s higher).
       - By default IOPS, bandwidth, latency (mean, p50, p99, p99.9), that of flushes (V(sync.latency_mean_ns), V(sync.latency_p99_ns)),
-        processor cost (C(us_per_io), C(mhz_per_iops)), C(tpm) and C(nopm).
+        processor cost (C(us_per_io), C(mhz_per_iops)), the time with I/O and the longest stall where a side paused (C(running_percent),
+        C(stall_longest_s)), C(tpm) and C(nopm).
     type: list
     elements: str
   margin_percent:

@@ -878,7 +878,7 @@ def frozen(tmp_path):
         subprocess.run(["umount", str(below)], check=True)
 
 
-def test_a_device_that_stops_answering_is_no_measurement(base, frozen):
+def test_a_device_that_stops_answering_is_measured_with_its_pause(base, frozen):
     layer, folder = frozen
     plan = make_plan(layer, workloads=({"runtime_s": 6, "read_percent": 0},))
     runner.start(plan, base)
@@ -890,8 +890,9 @@ def test_a_device_that_stops_answering_is_no_measurement(base, frozen):
         subprocess.run(["fsfreeze", "--unfreeze", folder], check=True)
     finished(base)
     (found,) = results(plan, base)[0].values()
-    assert found["status"] == "failed"
-    assert "stalled" in [failure["code"] for failure in found["failures"]]
+    # A machine that is busy may itself have stood still as long.
+    assert "stalled" in [*found["flags"], *(failure["code"] for failure in found["failures"])]
+    assert found["stall"]["longest_s"] > 2.5
 
 
 # ---------------------------------------------------------------- devices that fail

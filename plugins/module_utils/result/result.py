@@ -48,6 +48,8 @@ GENERATOR_PERCENT = 30
 CEILING_FLAGS = ("faster_than_ceiling", "generator_bound")
 # A host whose hypervisor takes more than this away measures its neighbours.
 STEAL_PERCENT = 1
+# A host that stood still for this share of a pause, or was kept from its processors for as long, caused it.
+EVIDENCE_SHARE = 0.5
 # What of_point judges by itself, with the figures that it puts into the result.
 JUDGED = ("engine_exit", "io_errors", "no_io", "too_short", "too_long", "stalled")
 # What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
@@ -195,7 +197,7 @@ def failures(
     if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
         reasons.append(Failure("too_short", f"Ran {measured:g} s of the {runtime_s:g} s asked for.").as_fault())
     if runtime_s and measured > max(MAXIMUM_RUNTIME_SHARE * runtime_s, runtime_s + MAXIMUM_RUNTIME_EXTRA_S):
-        message = f"Ran {measured:g} s instead of the {runtime_s:g} s asked for: the engine or its device stood still."
+        message = f"Ran {measured:g} s instead of the {runtime_s:g} s asked for."
         reasons.append(Failure("too_long", message).as_fault())
     return reasons
 
@@ -239,7 +241,7 @@ def of_point(
         result["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
         if meta["overridden"]:
             result["overridden"] = meta["overridden"]
-        window = _window(meta, measured)
+        window, planned_s = _window(meta, measured), None
         if window:
             own = in_a_row(window)
             result.update(
@@ -271,6 +273,7 @@ def of_point(
         if "clients" not in result:
             _add_counters(result, meta)
         if window:
+            _weigh_length(result, meta, planned_s)
             _add_standstill(result, meta, window)
             _add_physics(result, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
@@ -294,7 +297,18 @@ def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> 
     workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
     checks: list[dict[str, Any]] = []
-    for whole, windows in zip(window, meta.get("windows", [None] * len(window))):
+    logged = list(zip(window, meta.get("windows", [None] * len(window))))
+    stalls = [
+        standstill.stalls(windows, whole["runtime_s"], whole.get("total", {}).get("ios", 0) / in_flight, pause_s)
+        for whole, windows in logged
+        if "clients" not in whole and whole.get("runtime_s")
+    ]
+    known = [stall for stall in stalls if stall]
+    if known and len(known) == len(logged):
+        total_s = sum(stall["total_s"] for stall in known)
+        longest_s = max(stall["longest_s"] for stall in known)
+        result["stall"] = standstill.of_total(total_s, longest_s, sum(whole["runtime_s"] for whole in window))
+    for whole, windows in logged:
         for part in whole.get("clients", [whole]):
             if part.get("runtime_s"):
                 total = part.get("total", {})
@@ -307,15 +321,49 @@ def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> 
     worst = min(checks, key=lambda check: (check["ok"], -check["longest_s"]))
     result.setdefault("checks", []).append(worst)
     if not worst["ok"]:
-        message = f"No I/O was completed for {worst['longest_s']:g} s on end: the engine, its machine or its device stood still."
-        result["failures"].append(Failure("stalled", message).as_fault())
+        message = f"No I/O was completed for {worst['longest_s']:g} s on end"
+        _weigh_pause(result, meta, "stalled", message, worst["longest_s"])
+
+
+def _weigh_pause(result: Result, meta: dict[str, Any], code: str, message: str, longest_s: float) -> None:
+    """A pause fails a point only where the host shows that it stood still itself; a pause of the storage is data, and a flag."""
+    reason = host_stood_still(result, meta, longest_s)
+    if reason:
+        result["failures"].append(Failure(code, f"{message}: {reason}.").as_fault())
+    else:
+        result["flags"].append(code)
+
+
+def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> str | None:
+    """The evidence that the host, and not its storage, caused a pause of this length; None without any."""
+    late_s, steal = meta.get("late_s", 0), result.get("cpu", {}).get("host_steal_percent", 0)
+    if late_s >= longest_s * EVIDENCE_SHARE:
+        return f"the runner on this host was not run for {late_s:g} s"
+    if "clock_stepped" in result["flags"]:
+        return "the clock of the host was set during the point"
+    if steal / 100 * result.get("runtime_s", 0) >= longest_s * EVIDENCE_SHARE:
+        return f"the hypervisor of the host took {steal:g} % of its processor time"
+    if result.get("layer_kind") == "ceiling":
+        return "no device was asked, so the engine or the host stood still"
+    return None
+
+
+def _weigh_length(result: Result, meta: dict[str, Any], planned_s: float | None) -> None:
+    """The same of an engine that ran longer than it was asked to, because an answer was late."""
+    late = [failure for failure in result["failures"] if failure["code"] == "too_long"]
+    if late and planned_s:
+        result["failures"] = [failure for failure in result["failures"] if failure["code"] != "too_long"]
+        _weigh_pause(result, meta, "too_long", late[0]["message"].rstrip("."), result["runtime_s"] - planned_s)
 
 
 def _add_physics(result: Result, window: list[Any]) -> None:
     """Whether the figures can be true at all."""
-    checks, wrong = physics.judged(
-        result["workload"], [part for whole in window for part in whole.get("clients", [whole])]
-    )
+    parts = [part for whole in window for part in whole.get("clients", [whole])]
+    if "stall" in result:
+        # Rounds are alike enough to share it.
+        share = result["stall"]["total_s"] / sum(part["runtime_s"] for part in parts)
+        parts = [{**part, "stalled_s": share * part["runtime_s"]} for part in parts]
+    checks, wrong = physics.judged(result["workload"], parts)
     if checks:
         result.setdefault("checks", []).extend(checks)
     result["failures"] += wrong

@@ -49,6 +49,7 @@ class Result(TypedDict, total=False):
     cpu: dict[str, Any]
     counters: dict[str, Any]
     checks: list[Any]
+    stall: dict[str, float]
     errors: dict[str, Any]
     clients: list[Any]
     by_target: dict[str, Any]

@@ -32,6 +32,9 @@ CHANCE = 0.001
 # The run time is cut into so many windows, but none is shorter than WINDOW_LEAST_MS.
 WINDOWS = 200
 WINDOW_LEAST_MS = 20
+# A stretch without I/O is a stall from this length and two windows on. Only the longest stretches are kept.
+STALL_LEAST_S = 0.1
+MOST_STRETCHES = 100
 # Fewer are no evidence: the shortest stretch that counts would be a window or two.
 WINDOWS_LEAST = 20
 
@@ -42,7 +45,7 @@ def window_ms(runtime_s: float) -> int:
 
 
 def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
-    """What a log says: {window_s, busy, longest_s, longest_at_s, first_s, last_s}, or None when it is empty.
+    """What a log says: {window_s, busy, longest_s, longest_at_s, first_s, last_s, stretches_s}, or None when it is empty.
 
     moments_ms: the ends of windows in which I/O was completed, of all workers and directions together, in any order; windows without I/O are not
     among them. A log that was itself held up has the window after the stop longer by it, which is a stretch as well. busy: how many windows had I/O.
@@ -52,7 +55,9 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
         return None
     # Of workers that log at nearly the same moment one is enough.
     busy = len({int(moment // window) for moment in ends})
-    longest, begun = max(((later - earlier, earlier) for earlier, later in zip(ends, ends[1:])), default=(0, ends[0]))
+    gaps = [(later - earlier, earlier) for earlier, later in zip(ends, ends[1:])]
+    longest, begun = max(gaps, default=(0, ends[0]))
+    long = sorted((gap - window for gap, _begun in gaps if gap - window >= window), reverse=True)
     return {
         "window_s": window / 1000,
         "busy": busy,
@@ -60,6 +65,7 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
         "longest_at_s": round(begun / 1000, 3),
         "first_s": ends[0] / 1000,
         "last_s": ends[-1] / 1000,
+        "stretches_s": [round(gap / 1000, 3) for gap in long[:MOST_STRETCHES]],
     }
 
 
@@ -78,6 +84,35 @@ def of_windows(
     outside = runtime_s - (windows["last_s"] - windows["first_s"] + window_s)
     longest_s = max(windows["longest_s"], outside) - pause_s
     return check(longest_s, runtime_s, max(windows["busy"], min(answers, WINDOWS_LEAST)), 2 * window_s)
+
+
+def stalls(
+    windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
+) -> dict[str, Any] | None:
+    """{total_s, longest_s, running_percent} of the stretches without I/O in one run of the engine; None without windows that are fine enough.
+
+    Arguments as of ``of_windows``. A stretch that so few answers may leave by chance does not count. running_percent: the rest of the run time.
+    """
+    if windows is None or "stretches_s" not in windows or windows["window_s"] * WINDOWS_LEAST > runtime_s:
+        return None
+    window_s = windows["window_s"]
+    outside = runtime_s - (windows["last_s"] - windows["first_s"] + window_s)
+    answers = max(windows["busy"], min(answers, WINDOWS_LEAST))
+    stretches = [stretch - pause_s for stretch in (*windows["stretches_s"], outside)]
+    counted = [
+        stretch
+        for stretch in stretches
+        if stretch >= max(STALL_LEAST_S, 2 * window_s) and _chance(stretch, runtime_s, answers) < CHANCE
+    ]
+    return of_total(sum(counted), max(counted, default=0.0), runtime_s)
+
+
+def of_total(total_s: float, longest_s: float, runtime_s: float) -> dict[str, Any]:
+    return {
+        "total_s": round(min(total_s, runtime_s), 3),
+        "longest_s": round(min(longest_s, runtime_s), 3),
+        "running_percent": round(100 * max(0.0, 1 - total_s / runtime_s), 3),
+    }
 
 
 def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
@@ -113,6 +148,11 @@ def before(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str,
     return by_latency if certain and chance < CHANCE else None
 
 
+def _chance(longest_s: float, runtime_s: float, answers: float) -> float:
+    """The probability that so many random moments leave a stretch of this length."""
+    return float((answers + 1) * (1 - min(max(longest_s / runtime_s, 0), 1)) ** answers)
+
+
 def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> dict[str, Any]:
     """{name: standstill, ok, longest_s, limit_s} as in ``checks`` of a result.
 
@@ -122,8 +162,7 @@ def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -
     most (n + 1) (1 - x)^n: each of the n + 1 stretches is with (1 - x)^n (H. A. David, Order Statistics, on spacings of uniform variables).
     """
     limit_s = runtime_s if runtime_s < TRIAL_S else max(LEAST_SHARE * runtime_s, LEAST_S)
-    chance = (answers + 1) * (1 - min(max(longest_s / runtime_s, 0), 1)) ** answers
-    stood = longest_s >= max(limit_s - coarse_s, LEAST_S) and chance < CHANCE
+    stood = longest_s >= max(limit_s - coarse_s, LEAST_S) and _chance(longest_s, runtime_s, answers) < CHANCE
     return {
         "name": "standstill",
         "ok": not stood,

@@ -21,6 +21,8 @@ from ..result import standstill
 # How long an engine may take to end when it is asked to, before it is made to.
 POLITE_S = 5
 STATE_INTERVAL_S = 1.0
+# The supervisor wakes up so often. By how much it is late shows whether this host stood still.
+HEARTBEAT_S = 0.25
 
 
 class Watcher(Protocol):
@@ -51,6 +53,7 @@ class Execution:
 
     def __init__(self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "") -> None:
         self.engine, self.program, self.folder, self.watcher, self.phase = engine, program, folder, watcher, phase
+        self.late_s = 0.0
 
     def run(
         self, start: Start, meter: Meter, lengths: Lengths, series: Series | None, log_ms: int | None
@@ -86,6 +89,7 @@ class Execution:
             "span_unix_s": meter.span_unix_s(),
             "seen": seen,
             "windows": self._windows(log_ms) if log_ms else None,
+            "late_s": round(self.late_s, 3),
         }
 
     def _watch(self, process: subprocess.Popen[bytes], meter: Meter, lengths: Lengths, series: Series | None) -> bool:
@@ -95,8 +99,9 @@ class Execution:
         """
         pipe: int = process.stdout.fileno()  # type: ignore[union-attr] # it was started with a pipe
         recent, heard_s, tick_s = b"", 0.0, 0.0
-        deadline_s = sum(lengths)
+        deadline_s, due_s = sum(lengths), time.monotonic()
         while True:
+            self.late_s = max(self.late_s, time.monotonic() - due_s)
             meter.look(process.pid)
             elapsed = meter.elapsed_s()
             if elapsed >= tick_s:
@@ -107,8 +112,9 @@ class Execution:
                 late = elapsed > deadline_s and process.poll() is None
                 end_group(process)
                 return late
-            wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
-            if select.select([pipe], [], [], max(wait_s, 0))[0]:
+            wait_s = max(min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed, HEARTBEAT_S), 0)
+            due_s = time.monotonic() + wait_s
+            if select.select([pipe], [], [], wait_s)[0]:
                 chunk = os.read(pipe, 65536)
                 if not chunk:
                     process.wait()

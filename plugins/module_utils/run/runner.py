@@ -614,7 +614,7 @@ class Supervisor:
 
     def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
         """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
-        counted = {}
+        counted: dict[str, Any] = {"late_s": max(run["late_s"] for run in runs)}
         if all(run["changed"] for run in runs):
             counted["counters"] = counters.figures_of(counters.total([run["changed"] for run in runs]))
             # When that was, so that what other hosts counted can be cut to it.

@@ -148,6 +148,10 @@ def figures(
                 }
                 for group in pair
             ]
+            if metric.quiet is not None and {metric.quiet}.issuperset(
+                value for side in values for value in side.values()
+            ):
+                continue
             if all(values):
                 rows.append(_row(pair, metric, values, shown, design))
             elif any(values):
@@ -237,7 +241,7 @@ def _row(
         "verdict": "no_verdict",
         "_baseline": {field: field_of(next(iter(pair[0].values())), field) for field in FIELDS},
     }
-    if min(side["low"] for side in sides.values()) <= 0:
+    if min(side["low"] for side in sides.values()) + metric.floor <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
         return row
     thin = next(filter(None, (points.thin(group, metric) for group in pair)), None)
@@ -245,7 +249,7 @@ def _row(
         row["why"] = thin
         return row
     logs: list[dict[Any, float]] = [
-        {number: math.log(value) for number, value in measured.items()} for measured in values
+        {number: math.log(value + metric.floor) for number, value in measured.items()} for measured in values
     ]
     least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
     if design.method in ("runs", "history"):
@@ -264,7 +268,10 @@ def _row(
         row["_logs"], row["_rest"] = (
             _weaker(logs, _drift_within(pair, logs)) if design.method == "pairs" else (logs, 0.0)
         )
-        row["_ordered"] = [timeline.in_time(group, measured) for group, measured in zip(pair, values)]
+        row["_ordered"] = [
+            timeline.in_time(group, {number: value + metric.floor for number, value in measured.items()})
+            for group, measured in zip(pair, values)
+        ]
         row["_order"] = design.order
         row["_turns"] = design.turns
     return row

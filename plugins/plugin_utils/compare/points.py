@@ -28,11 +28,16 @@ IDENTITY = ("engine", "I/O engine", "target", "size")
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure of a result: where it stands, and which way is good."""
+    """One figure of a result: where it stands, and which way is good.
+
+    floor: added to both sides of a ratio, for a figure that may be 0. quiet: where all values are this one, the figure is left out.
+    """
 
     name: str
     path: tuple[Any, ...]
     higher_is_better: bool
+    floor: float = 0.0
+    quiet: float | None = None
 
 
 def _of_total(name: str, higher: bool) -> Metric:
@@ -53,6 +58,8 @@ KNOWN = {
         *(Metric(f"sync.{name}", ("sync", name), False) for name in ("latency_mean_ns", *PERCENTILES.values())),
         Metric("us_per_io", ("cpu", "us_per_io"), False),
         Metric("mhz_per_iops", ("cpu", "mhz_per_iops"), False),
+        Metric("running_percent", ("stall", "running_percent"), True, quiet=100.0),
+        Metric("stall_longest_s", ("stall", "longest_s"), False, floor=0.1, quiet=0.0),
         Metric("tpm", ("tpm",), True),
         Metric("nopm", ("nopm",), True),
     )
@@ -69,6 +76,8 @@ DEFAULT = (
     "sync.latency_p99_ns",
     "us_per_io",
     "mhz_per_iops",
+    "running_percent",
+    "stall_longest_s",
     "tpm",
     "nopm",
 )

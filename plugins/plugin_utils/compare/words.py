@@ -17,6 +17,8 @@ TITLES = {
     "latency_mean_ns": "Mean latency",
     "us_per_io": "Processor time per I/O",
     "mhz_per_iops": "Processor MHz per IOPS",
+    "running_percent": "Time with I/O",
+    "stall_longest_s": "Longest stall",
     "tpm": "Transactions per minute",
     "nopm": "New orders per minute",
 }

@@ -82,6 +82,10 @@ def value(metric: str, number: float) -> str:
         return units.latency(number)
     if last == "bandwidth_bytes_s":
         return units.bandwidth(number) + " MB/s"
+    if last == "running_percent":
+        return f"{number:.1f} %"
+    if last == "stall_longest_s":
+        return f"{number:.2f} s"
     if last == "us_per_io":
         return units.latency(number * 1000)
     return units.iops(number)

@@ -26,6 +26,7 @@ METRICS = (
     *PERCENTILES.values(),
 )
 CPU = ("user_percent", "system_percent", "host_busy_percent", "busiest_core_percent", "us_per_io", "mhz_per_iops")
+STALL = ("total_s", "longest_s", "running_percent")
 STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
 
 
@@ -70,6 +71,7 @@ class _Columns:
                 if key.endswith(("_lower_ns", "_upper_ns"))
             }
         )
+        self.stall = [key for key in STALL if any(key in (point.get("stall") or {}) for point in points)]
         self.sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in points)]
 
     def head(self) -> list[str]:
@@ -88,6 +90,7 @@ class _Columns:
             "failures",
             *(f"{direction}_{key}" for direction, key in self.bounds),
             *(f"sync_{metric}" for metric in self.sync),
+            *(f"stall_{key}" for key in self.stall),
         ]
 
     def row(self, point: dict[str, Any]) -> list[object]:
@@ -110,6 +113,7 @@ class _Columns:
             "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
             *(parts[direction].get(key) for direction, key in self.bounds),
             *(without_thin(point.get("sync") or {}).get(metric) for metric in self.sync),
+            *map((point.get("stall") or {}).get, self.stall),
         ]
 
 

@@ -86,6 +86,8 @@ COLUMNS = [
         for figure, kind in FIGURES.items()
         if figure == "ios" or figure.startswith("latency_")
     ),
+    ("stall_total_s", "stall.total_s", "float"),
+    ("stall_longest_s", "stall.longest_s", "float"),
 ]
 LARGEST = 1 << 63
 # What a series is told apart by. Neither the run nor the point's name, which holds nothing else: a series that begins anew with each run makes the

@@ -151,7 +151,7 @@ def test_io_errors_are_said_in_words(errors, words):
         ({}, {"errors": {"total": 2, "first": 28}}, "io_errors"),
         ({}, {"write": None}, "no_io"),
         ({}, {"runtime_s": 9.4}, "too_short"),
-        ({}, {"runtime_s": 11.1}, "too_long"),
+        ({"late_s": 0.9}, {"runtime_s": 11.1}, "too_long"),
         ({"failures": [{"code": "device_mounted", "message": "x"}]}, {}, "device_mounted"),
     ],
 )

@@ -244,7 +244,7 @@ def test_a_ramp_that_stood_still_fails_the_point():
     bins = {"histogram": {"bins": {"20054016": 461, "17112760320": 3}}}
     steady = windows_of([step / 77 for step in range(462)])
     found = point([steady], total={**figures, **waited, **bins}, runtime_s=6.006)
-    assert [failure["code"] for failure in found["failures"]] == ["stalled"]
+    assert (found["status"], "stalled" in found["flags"]) == ("measured", True)
     # One of four answers came late, the others did not.
     lost = {"histogram": {"bins": {"20054016": 463, "17112760320": 1}}}
     assert point([steady], total={**figures, **waited, **lost}, runtime_s=6.006)["status"] == "measured"
@@ -255,7 +255,12 @@ def test_a_ramp_that_stood_still_fails_the_point():
 
 def point(windows, **changes):
     workload = {**normalise({"runtime_s": 6, "queue_depth": 4}), **changes.pop("workload", {})}
-    identity = {"point_id": "p", "workload": workload, "engine": {"name": "fio"}}
+    identity = {
+        "point_id": "p",
+        "workload": workload,
+        "engine": {"name": "fio"},
+        "layer_kind": changes.pop("kind", "backing"),
+    }
     figures = {"ios": 600, "bytes": 600 << 12, "iops": 100.0, "bandwidth_bytes_s": 409600.0}
     own = {
         "engine": {"name": "fio"},
@@ -266,7 +271,8 @@ def point(windows, **changes):
         "flags": [],
         **changes,
     }
-    meta = {"exit_code": 0, "failures": [], "flags": [], "overridden": [], "windows": windows}
+    noted = changes.pop("noted", {})
+    meta = {"exit_code": 0, "failures": [], "flags": [], "overridden": [], "windows": windows, **noted}
     return result.of_point(identity, meta, [own])
 
 
@@ -277,9 +283,48 @@ def windows_of(moments):
 STOOD = [step / 50 for step in range(300) if not 100 <= step < 140]
 
 
-def test_a_point_that_stood_still_is_not_measured():
+def test_a_pause_of_the_storage_is_data():
     found = point([windows_of(STOOD)])
-    assert found["status"] == "failed"
+    assert (found["status"], found["failures"], "stalled" in found["flags"]) == ("measured", [], True)
+    assert found["stall"]["longest_s"] == found["stall"]["total_s"] == pytest.approx(0.8, abs=0.06)
+    assert found["stall"]["running_percent"] == pytest.approx(100 - 100 * 0.8 / 6, abs=1)
+    assert found["total"]["iops"] == 100.0
+
+
+def test_several_pauses_add_up():
+    moments = [step / 50 for step in range(300) if not (50 <= step < 76 or 100 <= step < 130)]
+    stall = point([windows_of(moments)])["stall"]
+    assert stall["longest_s"] == pytest.approx(0.6, abs=0.06)
+    assert stall["total_s"] == pytest.approx(1.12, abs=0.12)
+    assert point([windows_of([step / 50 for step in range(300)])])["stall"] == {
+        "total_s": 0.0,
+        "longest_s": 0.0,
+        "running_percent": 100.0,
+    }
+    assert "stall" not in point([None])
+
+
+def test_an_engine_that_ended_late_is_kept_without_evidence():
+    late = {"runtime_s": 9.0}
+    found = point([None], **late)
+    assert (found["status"], found["failures"], "too_long" in found["flags"]) == ("measured", [], True)
+    found = point([None], **late, noted={"late_s": 2.5})
+    assert [failure["code"] for failure in found["failures"]] == ["too_long"]
+    assert point([None], **late, noted={"late_s": 0.2})["status"] == "measured"
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"noted": {"late_s": 0.6}},
+        {"noted": {"flags": ["clock_stepped"]}},
+        {"kind": "ceiling"},
+        {"noted": {"counters": {"interval_s": 6.0, "cpu": {"host_busy_s": 1.0, "host_steal_percent": 9.0}}}},
+    ],
+)
+def test_a_point_whose_host_stood_still_is_not_measured(evidence):
+    found = point([windows_of(STOOD)], **evidence)
+    assert found["status"] == "failed" and "stalled" not in found["flags"]
     assert [failure["code"] for failure in found["failures"]] == ["stalled"]
     assert "0.8" in found["failures"][0]["message"]
     (check,) = [check for check in found["checks"] if check["name"] == "standstill"]
@@ -296,8 +341,8 @@ def test_of_many_hosts_each_is_looked_at():
     figures = {"ios": 6000, "bytes": 6000 << 12, "iops": 1.0, "bandwidth_bytes_s": 1.0, "latency_max_ns": 30_000_000}
     stood = {**figures, "latency_max_ns": 900_000_000}
     clients = [{"host": name, "runtime_s": 6.0, "total": one} for name, one in (("a", figures), ("b", stood))]
-    assert point([None], clients=clients[:1])["status"] == "measured"
-    assert [failure["code"] for failure in point([None], clients=clients)["failures"]] == ["stalled"]
+    assert "stalled" not in point([None], clients=clients[:1])["flags"]
+    assert "stalled" in point([None], clients=clients)["flags"]
 
 
 def test_a_pause_in_a_trial_fails_nothing_but_is_told():
