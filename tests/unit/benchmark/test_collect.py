@@ -30,7 +30,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_f
 from test_engine_action import LAYERS, args, point_files
 from unchanged import refused, unchanged
 
-ASKED = plans.validate(args(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, repetitions=3))
+ASKED = plans.validate(args(workload={"read_percent": 50, "runtime_s": 1, "ramp_s": 0}, repetitions=3))
 POINTS = plans.planned(ASKED, [LAYERS["backing-bench"]])
 PLAN = {
     "points": POINTS,

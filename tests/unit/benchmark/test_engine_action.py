@@ -56,7 +56,7 @@ def args(**changes):
         "testbed_id": "embedded",
         "run_id": "first",
         "results_dir": "/tmp/r",
-        "workload": {"read_percent": 70, "runtime_s": 2},
+        "workload": {"read_percent": 50, "runtime_s": 2},
         **changes,
     }
     return checked(benchmark, **given)
@@ -82,10 +82,10 @@ def test_only_measurable_scratch_layers_of_the_host_are_measured():
 def test_repetitions_are_interleaved():
     found = plan(repetitions=2, sweep={"queue_depth": [1, 8]}, layers=[LAYERS["backing-bench"]])
     assert [point["point_id"] for point in found["points"]] == [
-        "backing-bench.4k-r70-rnd100-qd1-w1.r1",
-        "backing-bench.4k-r70-rnd100-qd8-w1.r1",
-        "backing-bench.4k-r70-rnd100-qd1-w1.r2",
-        "backing-bench.4k-r70-rnd100-qd8-w1.r2",
+        "backing-bench.4k-r50-rnd100-qd1-w1.r1",
+        "backing-bench.4k-r50-rnd100-qd8-w1.r1",
+        "backing-bench.4k-r50-rnd100-qd1-w1.r2",
+        "backing-bench.4k-r50-rnd100-qd8-w1.r2",
     ]
 
 
@@ -184,7 +184,7 @@ def point_files(**changes):
 
 
 def read(files, **changes):
-    point = plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, **changes)["points"][0]
+    point = plan(workload={"read_percent": 50, "runtime_s": 1, "ramp_s": 0}, **changes)["points"][0]
     return left.read_point(point, LAYERS["backing-bench"], args(), files), point
 
 
@@ -357,7 +357,7 @@ STATE = {
     "point": 3,
     "points": 12,
     "layer": "backing-bench",
-    "workload_id": "4k-r70-rnd100-qd8-w1",
+    "workload_id": "4k-r50-rnd100-qd8-w1",
     "repetition": 1,
     "repetitions": 3,
     "phase": "measure",
@@ -374,20 +374,20 @@ STATE = {
     [
         (
             {"elapsed_s": 11.6},
-            "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 10/10 s 57.4k IOPS 41 s left",
+            "[target01] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 rep 1/3 measure 10/10 s 57.4k IOPS 41 s left",
         ),
-        ({}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"),
+        ({}, "[target01] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"),
         (
             {"phase": "fill", "iops": None, "repetitions": 1},
-            "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 fill 5 s 41 s left",
+            "[target01] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 fill 5 s 41 s left",
         ),
         (
             {"iops": 1234567.0, "failed": 2, "remaining_s": 125},
-            "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 1.23M IOPS 2 min 5 s left (2 failed)",
+            "[target01] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 rep 1/3 measure 5/10 s 1.23M IOPS 2 min 5 s left (2 failed)",
         ),
         (
             {"remaining_s": 7510},
-            "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 2 h 5 min left",
+            "[target01] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 2 h 5 min left",
         ),
     ],
 )
@@ -414,7 +414,7 @@ def test_the_bar_grows_with_time(elapsed, left, bar):
 
 def test_the_bar_says_what_the_line_says():
     assert progress.bar("target01", {**STATE, "updated": 14.2}) == (
-        "[target01] [#####...............] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 14 s gone 41 s left"
+        "[target01] [#####...............] 3/12 backing-bench 4k-r50-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 14 s gone 41 s left"
     )
 
 

@@ -22,7 +22,7 @@ from unchanged import unchanged
 ASKED = {"engine": "fio", "testbed_id": "embedded", "run_id": "first"}
 POINTS = [
     point
-    for point in plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, repetitions=2, run_id="first")[
+    for point in plan(workload={"read_percent": 50, "runtime_s": 1, "ramp_s": 0}, repetitions=2, run_id="first")[
         "points"
     ]
     if point["layer"] == "backing-bench"
