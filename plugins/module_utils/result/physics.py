@@ -8,7 +8,7 @@
   Operations Research 9 (1961). The mean number in flight is I/Os x mean latency / T.
 - *bytes for each I/O*: between the smallest and the largest block of the workload.
   An engine that is not held back has at least one I/O on its way, but for its own work between two I/Os.
-- *share of reads*: a workload of one direction does nothing of the other, and a mixture is drawn.
+- *share of reads*: a workload of one direction does nothing of the other.
 - *latencies*: least <= mean <= greatest, and a mean that lies where the bins of the histogram allow.
 
 An engine that breaks one has lost count or its clock has stepped. That IOPS and run time give the number of I/Os is held where an engine's output is read.
@@ -16,7 +16,6 @@ An engine that breaks one has lost count or its clock has stepped. That IOPS and
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -30,8 +29,6 @@ EDGES = 2
 # How wide a bin of fio's histograms is; the first ones hold single nanoseconds. The last one begins here.
 BIN_SHARE, BIN_NS = 1 / 64, 2
 LAST_BIN_NS = 17_000_000_000
-# The share of reads in a mixture may be so many points off, and so many standard deviations of random draws.
-MIX_POINTS, MIX_DEVIATIONS = 5, 6
 # With fewer in flight on average, and so long without any for each I/O, the latencies leave out most of the time.
 LEAST_IN_FLIGHT, LEAST_IDLE_NS = 0.1, 50_000
 RARELY = "rarely_in_flight"
@@ -110,18 +107,10 @@ def _range(name: str, mean: float, least: float, most: float) -> dict[str, Any]:
 
 
 def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
-    """[read_share] where a workload of one direction did some of the other, or a mixture has another share of reads than the workload."""
+    """[read_share] where a workload of one direction did some of the other."""
     read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
     wanted = workload["read_percent"]
-    if 0 < wanted < 100:
-        # Workers may draw the same numbers. A rate is of each direction, and the one that is behind goes first.
-        drawn = (read + write) / workload["workers"]
-        if any(workload.get(key) for key in _PACED) or "verify" in workload or drawn < LEAST_IOS:
-            return []
-        allowed = MIX_POINTS + MIX_DEVIATIONS * math.sqrt(wanted * (100 - wanted) / drawn)
-        wrong = abs(100 * read / (read + write) - wanted) > allowed
-    else:
-        wrong = bool(write if wanted == 100 else read)
+    wrong = write if wanted == 100 else read if wanted == 0 else 0
     if not wrong:
         return []
     share = float(f"{100 * read / (read + write):.4g}")

@@ -145,8 +145,6 @@ def judged(read: int, write: int, percent: int, flags: tuple = (), **latency) ->
         (0, 9_999, 0, False),
         # How much of a mixture is read is drawn.
         (6_900, 3_100, 70, False),
-        (8_000, 2_000, 70, True),
-        (5_000, 5_000, 70, True),
         (9, 1, 70, False),
     ],
 )
@@ -178,12 +176,6 @@ def test_the_last_bin_is_open():
     assert judged(9_000, 0, 100, latency_mean_ns=1_000_000.0, latency_max_ns=26_000_000_000, **bins) == [
         "bins_and_mean"
     ]
-
-
-def test_a_rate_may_change_the_shares_of_a_mixture():
-    part = {"runtime_s": 10.0, "total": {"ios": 9_000}, "read": {"ios": 8_000}, "write": {"ios": 1_000}}
-    assert physics.judged(normalise({"read_percent": 50}), [part])[1]
-    assert physics.judged(normalise({"read_percent": 50, "rate_iops": 900}), [part]) == ([], [])
 
 
 @pytest.mark.parametrize(
