@@ -312,7 +312,7 @@ class Kernel(device_safety.System):
 def caches_on(kernel: Kernel, run_dir: Path, monkeypatch):
     """Caches(testbed_id) on that host, with records in a folder of their own."""
     monkeypatch.setattr(cache_tier, "Record", lambda testbed, area: record.Record(testbed, area, str(run_dir)))
-    monkeypatch.setattr(cache_provider, "load_module", lambda name: kernel.done.append(f"modprobe {name}"))
+    monkeypatch.setattr(cache_provider, "load_module", lambda name, intend: kernel.done.append(f"modprobe {name}"))
     monkeypatch.setattr(cache_tier, "run", kernel.dmsetup)
     monkeypatch.setattr(cache_lvm, "run", kernel.lvm)
     monkeypatch.setattr(cache_bcache, "write_text", kernel.attribute)

@@ -70,6 +70,7 @@ class Rooted:
                 "write_text": self.write_text,
                 "loaded_modules": lambda: set(self.modules),
                 "load_module": self.load_module,
+                "missing_modules": self.missing_modules,
                 "module_available": lambda name: name in self.available | self.modules,
                 "unload_modules": self.unload_modules,
                 "run": self.run,
@@ -140,9 +141,13 @@ class Rooted:
         self.done.append(f"{text} > {self.shown(path)}")
         self.wrote(self.shown(path), text)
 
-    def load_module(self, name: str, *parameters: str, provides: str | None = None) -> None:
+    def missing_modules(self, name: str) -> set:
+        return {name} & self.available - self.modules
+
+    def load_module(self, name: str, *parameters: str, intend, provides: str | None = None) -> None:
         if name in self.modules or (provides and self.has(provides)):
             return
+        intend(self.missing_modules(name))
         if name not in self.available:
             raise Failure("command_failed", f"The kernel module {name} cannot be loaded.", "Use another kernel.")
         self.modules.add(name)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import pwd
 import subprocess
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ..core.failure import Failure, exit_words
@@ -111,15 +112,26 @@ def loaded_modules(root: str = "/") -> set[Any]:
     return {line.split()[0] for line in text.splitlines() if line}
 
 
-def load_module(name: str, *parameters: str, provides: str | None = None) -> None:
-    """Load a kernel module unless it is there already, built in, or what it provides exists."""
+def load_module(name: str, *parameters: str, intend: Callable[[set[str]], None], provides: str | None = None) -> None:
+    """Load a kernel module unless it is there already, built in, or what it provides exists. intend: notes whose modules these are, before."""
     if (provides and os.path.exists(provides)) or os.path.isdir(f"/sys/module/{name}"):
         return
+    intend(missing_modules(name))
     run(
         ["modprobe", name, *parameters],
         what=f"The kernel module {name} cannot be loaded",
         remedy="Use a kernel that has it (Debian: linux-image-amd64 or linux-image-cloud-amd64), or choose another provider.",
     )
+
+
+def missing_modules(name: str) -> set[str]:
+    """The modules that modprobe would load for this one, itself included; empty where that cannot be known."""
+    try:
+        shown = run(["modprobe", "--show-depends", name], ok=(0, 1)).stdout
+    except Failure:
+        return set()
+    files = [line.split()[1] for line in shown.splitlines() if line.startswith("insmod ")]
+    return {os.path.basename(file).partition(".ko")[0].replace("-", "_") for file in files} - loaded_modules()
 
 
 def module_available(name: str) -> bool:
@@ -143,8 +155,12 @@ def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
     return holders
 
 
+# A RAM disk that nobody has open does not hold its module, which takes the contents with it.
+RAM_DISKS = {"brd": "ram", "zram": "zram"}
+
+
 def unload_modules(names: Collection[str]) -> list[Any]:
-    """Unload those of our modules that nothing uses; what is still used by others stays. Returns what went."""
+    """Unload those of our modules that nothing uses and that have no RAM disk; what is still used by others stays. Returns what went."""
     gone, remaining = [], sorted(set(names) & loaded_modules())
     progress = True
     while remaining and progress:
@@ -152,6 +168,7 @@ def unload_modules(names: Collection[str]) -> list[Any]:
         for name in list(remaining):
             if (
                 read_text(f"/sys/module/{name}/refcnt", default="1") == "0"
+                and not (name in RAM_DISKS and glob.glob(f"/sys/block/{RAM_DISKS[name]}[0-9]*"))
                 and run(["rmmod", name], ok=(0, 1)).returncode == 0
             ):
                 remaining.remove(name)

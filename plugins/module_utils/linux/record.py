@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import read_json, write_json
-from .host import loaded_modules, read_text, unload_modules
+from .host import loaded_modules, missing_modules, read_text, unload_modules
 from .own_folder import RUN_DIR, private_folder, proven
 
 TEXT = (str, type(None))
@@ -25,7 +25,7 @@ DEVICE = {"device": str}
 # {area: shape of its record (core/shape.py)}; every area may have modules. Whoever adds an area says here what its teardown relies on.
 SHAPES: dict[str, Any] = {
     "ramdisk": {"provider?": TEXT, "order?": [str], "brd?": dict, "disks?": {str: {"path": TEXT}}},
-    "raid": {"arrays?": {str: {"uuid": str, "members?": [DEVICE]}}},
+    "raid": {"arrays?": {str: {"uuid": str, "members?": [DEVICE], "unfinished?": bool}}},
     "cache_tier": {"caches?": {str: {"origin": DEVICE, "fast": DEVICE}}},
     "lio_target": {
         "targets?": [str],
@@ -60,6 +60,8 @@ SHAPES: dict[str, Any] = {
         "segments?": [int],
     },
 }
+# What a mount of version 3 or 4 loads beside nfs itself.
+NFS_MODULES = ("nfsv3", "nfsv4")
 UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
 
 
@@ -73,6 +75,7 @@ class Record:
         data = read_json(self.path, UNREADABLE, {"modules?": [str], **SHAPES.get(area, {})}) or {}
         # A record of an earlier boot describes things that are gone.
         self.data = data if data.get("boot_id") == self.boot_id else {}
+        self._intended: set[str] = set()
 
     def save(self) -> None:
         try:
@@ -86,9 +89,23 @@ class Record:
                 path=self.path,
             ) from None
 
+    def intend_modules(self, names: set[str]) -> None:
+        """Claim modules that are not loaded, before they are: a run that is killed in between leaves none that belongs to nobody."""
+        new = names - set(self.data.get("modules", [])) - loaded_modules()
+        if new:
+            self._intended |= new
+            self.data["modules"] = sorted({*self.data.get("modules", []), *new})
+            self.save()
+
+    def intend(self, *names: str) -> None:
+        """Claim what a program or the kernel is going to load by itself."""
+        self.intend_modules({module for name in names for module in missing_modules(name)})
+
     def note_modules(self, before: set[str]) -> None:
-        """Remember the modules that appeared since ``before``, the kernel's own dependencies included."""
-        self.data["modules"] = sorted(set(self.data.get("modules", [])) | (loaded_modules() - before))
+        """Remember the modules that appeared since ``before``, the kernel's own dependencies included, and drop claims that came to nothing."""
+        loaded = loaded_modules()
+        claimed = set(self.data.get("modules", [])) - (self._intended - loaded)
+        self.data["modules"] = sorted(claimed | (loaded - before))
         self.save()
 
     def unload_modules(self) -> None:

@@ -75,7 +75,7 @@ class Provider:
 
     def load(self) -> None:
         for module in self.MODULES:
-            load_module(module)
+            load_module(module, intend=self.tiers.record.intend_modules)
 
     def places(self, fast: dict[str, Any], block_kib: int) -> dict[str, int]:
         return geometry(fast["size_bytes"], block_kib, self.NAME)

@@ -242,9 +242,10 @@ def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]
 def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
     """Steps from what is to the wanted arrays, removals first; raises array_differs, array_incomplete or array_degraded.
 
-    current: {name: {active, found, paths}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of this testbed's own
-    array or None, ``found`` {path: {uuid, stamp} or None} of the superblocks on its members, those that are this testbed's, ``paths`` of the
-    wanted members. Each step has op, target, was and will; 'wait' changes nothing.
+    current: {name: {active, found, paths, unfinished}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of this
+    testbed's own array or None, ``found`` {path: {uuid, stamp} or None} of the superblocks on its members, those that are this testbed's,
+    ``paths`` of the wanted members, ``unfinished`` whether this testbed began to make it and never saw it run. Each step has op, target, was
+    and will; 'wait' changes nothing.
     """
     names = [array["name"] for array in wanted]
     removals = [
@@ -263,6 +264,12 @@ def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
 
 def _left(state: dict[str, Any]) -> str:
     return f"superblocks on {', '.join(path for path, superblock in state['found'].items() if superblock)}"
+
+
+def _remains(state: dict[str, Any]) -> bool:
+    """Whether there is something of an array whose making was cut before it ran. Nothing was ever written through it."""
+    there = state["active"] or any(state["found"].values())
+    return bool(state["unfinished"] and there and not (state["active"] and runs(state["active"])))
 
 
 def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
@@ -296,8 +303,10 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
             more = []
         return more + (wait if synchronising(active) else [])
     carriers = [path for path in paths if state["found"].get(path)]
-    if not carriers:
+    remains = _remains(state)
+    if remains or not carriers:
         return [
+            *([_step("remove", name, _left(state), None)] if remains else []),
             _step("create", name, None, text),
             *more,
             *(wait if wanted["level"] and not wanted["assume_clean"] else []),
@@ -339,6 +348,9 @@ class Arrays:
         if not wanted and not self.recorded and self.system.run(["mdadm", "--version"]) is None:
             return {}  # nothing was made here, and nothing could have been
         names = list(dict.fromkeys([*self.recorded, *(array["name"] for array in described)]))
+        unfinished = [kept["uuid"] for kept in self.recorded.values() if kept.get("unfinished")]
+        # A module that was killed leaves its mdadm at work.
+        wait_for(lambda: not any(self._at_work(array_uuid) for array_uuid in unfinished), COMMAND_S)
         # Without a trace of any array nothing is started on the host, which may not have mdadm.
         arrays = read_arrays(self.system) if names else []
         result = {}
@@ -348,6 +360,7 @@ class Arrays:
             known = [path for member in self._members(name, array) for path in proven_disk.present(member, self.system)]
             seen = {path: examine(path, self.system) for path in dict.fromkeys([*paths, *known])}
             result[name] = {
+                "unfinished": bool(self.recorded.get(name, {}).get("unfinished")),
                 "active": next((item for item in arrays if self._ours(name, item)), None),
                 "found": {
                     path: superblock if self._ours(name, superblock) else None for path, superblock in seen.items()
@@ -355,6 +368,11 @@ class Arrays:
                 "paths": paths,
             }
         return result
+
+    def _at_work(self, array_uuid: str) -> bool:
+        """Whether a process makes the array of that UUID, which no other array ever had."""
+        lines = (self.system.read(f"/proc/{pid}/cmdline") or "" for pid in self.system.names("/proc") if pid.isdigit())
+        return any(f"--uuid={array_uuid}" in line and "--create" in line for line in lines)
 
     def _members(self, name: str, array: dict[str, Any] | None) -> list[dict[str, Any]]:
         return [*self.recorded.get(name, {}).get("members", []), *(array["members"] if array else [])]
@@ -372,12 +390,19 @@ class Arrays:
                     raise block_device.in_use(what, active["device"], users)
 
     def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
-        """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant."""
+        """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant.
+
+        One that carries what a cut making has left is judged when that is gone.
+        """
         for step in steps:
-            if step["op"] != "create":
-                continue
-            array = next(array for array in wanted if array["name"] == step["array"])
-            for member, path in zip(array["members"], current[array["name"]]["paths"]):
+            if step["op"] == "create":
+                array = next(array for array in wanted if array["name"] == step["array"])
+                state = current[array["name"]]
+                self._refuse_members(array, state["paths"], [path for path in state["paths"] if state["found"][path]])
+
+    def _refuse_members(self, array: dict[str, Any], paths: list[str], later: Iterable[str] = ()) -> None:
+        for member, path in zip(array["members"], paths):
+            if path not in later:
                 device_safety.refuse_named(
                     f"member of RAID {array['name']}",
                     f"raid_arrays {array['name']} members",
@@ -412,11 +437,20 @@ class Arrays:
                 self.record.note_modules(before)
 
     def _adopt(self, arrays: dict[str, Any], current: dict[str, Any]) -> None:
-        """Record an array of ours that an earlier boot has left: what a teardown needs is then known without a description, too."""
+        """Record an array of ours that an earlier boot has left: what a teardown needs is then known without a description, too.
+
+        One that runs was made, whether or not the run that made it lived to note that.
+        """
         for name, array in arrays.items():
             active = current[name]["active"]
             if active and name not in self.recorded:
                 self._keep(array, active["uuid"], current[name]["paths"])
+            elif active and runs(active):
+                self._finished(name)
+
+    def _finished(self, name: str) -> None:
+        if self.recorded[name].pop("unfinished", None):
+            self.record.save()
 
     def _keep(self, array: dict[str, Any], array_uuid: str, paths: list[str], **more: Any) -> None:
         members = [{"device": path, **proven_disk.proofs(member)} for member, path in zip(array["members"], paths)]
@@ -442,9 +476,12 @@ class Arrays:
 
     def _create(self, array: dict[str, Any], state: dict[str, Any]) -> None:
         device, array_uuid, paths = self._free_device(), new_uuid(), state["paths"]
+        if _remains(state):
+            self._refuse_members(array, paths)
         home, _colon, name = stamp(self.testbed_id, array["name"]).partition(":")
-        self._keep(array, array_uuid, paths, device=device, assume_clean=array["assume_clean"])
-        load_module(MODULES[array["level"]])
+        # The intention: until the array runs, what carries this UUID is the remains of this call.
+        self._keep(array, array_uuid, paths, device=device, assume_clean=array["assume_clean"], unfinished=True)
+        load_module(MODULES[array["level"]], intend=self.record.intend_modules)
         run(
             [
                 "mdadm",
@@ -464,9 +501,10 @@ class Arrays:
             ],
             timeout_s=COMMAND_S,
             what=f"RAID {array['name']} cannot be made",
-            remedy="Read the message, and run teardown, which removes its remains.",
+            remedy="Read the message; the next build or teardown removes its remains.",
         )
         self._expect(array, paths)
+        self._finished(array["name"])
 
     def _assemble(self, array: dict[str, Any], state: dict[str, Any]) -> None:
         paths = state["paths"]
@@ -477,7 +515,7 @@ class Arrays:
             self._stop(state["active"])
         device = self._free_device()
         self._keep(array, array_uuid, paths, **{**kept, "device": device})
-        load_module(MODULES[array["level"]])
+        load_module(MODULES[array["level"]], intend=self.record.intend_modules)
         run(
             ["mdadm", "--assemble", device, f"--uuid={array_uuid}", *paths],
             timeout_s=COMMAND_S,

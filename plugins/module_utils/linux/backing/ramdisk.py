@@ -209,7 +209,7 @@ class RamDisks:
             self._claim(name, provider="brd", path=path, whole=whole, size_bytes=sizes[name])
         self.record.data["brd"] = {"rd_nr": str(len(sizes)), "rd_size": str(size_kib)}
         self.record.save()
-        load_module("brd", f"rd_nr={len(sizes)}", f"rd_size={size_kib}")
+        load_module("brd", f"rd_nr={len(sizes)}", f"rd_size={size_kib}", intend=self.record.intend_modules)
         for name, (whole, path) in layout.items():
             if path != whole:
                 run(
@@ -219,7 +219,8 @@ class RamDisks:
             self._expect(name, path, sizes[name])
 
     def _create_zram(self, sizes: dict[str, Any]) -> None:
-        load_module("zram", "num_devices=0", provides="/sys/class/zram-control")
+        intend = self.record.intend_modules
+        load_module("zram", "num_devices=0", intend=intend, provides="/sys/class/zram-control")
         for name, size in sizes.items():
             # The kernel chooses the number, so that the claim can only follow.
             self.record.data["zram_before"] = self._zrams()
@@ -247,7 +248,7 @@ class RamDisks:
         self.record.save()
 
     def _create_tmpfs(self, sizes: dict[str, Any]) -> None:
-        load_module("loop", provides="/dev/loop-control")
+        load_module("loop", intend=self.record.intend_modules, provides="/dev/loop-control")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if not self._mounted():
             # The size limit is what preallocated files enforce anyway; the default (half of the memory) could refuse them.

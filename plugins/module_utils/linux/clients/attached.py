@@ -22,7 +22,7 @@ from ...core.steps import Step, shown
 from .. import mounts
 from ..disks import device_safety, proven_disk, reading_guard
 from ..host import load_module, loaded_modules, read_text, run
-from ..record import Record
+from ..record import NFS_MODULES, Record
 from ..watch.probe import reach
 
 PLACE = "/srv/storlab-existing"
@@ -313,7 +313,9 @@ class Attached:
         self.record.save()
         os.makedirs(mount["mount_point"], mode=0o755, exist_ok=True)
         if mount["filesystem"] and mount["filesystem"] not in read_text("/proc/filesystems").split():
-            load_module(mount["filesystem"])
+            load_module(mount["filesystem"], intend=self.record.intend_modules)
+        if mount["filesystem"] == "nfs":
+            self.record.intend(*NFS_MODULES)
         kind = ["-t", mount["filesystem"]] if mount["filesystem"] else []
         try:
             run(

@@ -25,7 +25,7 @@ from ...core.steps import Step, diff_of
 from .. import mounts
 from ..disks import block_device, device_safety, nfs_volumes
 from ..host import load_module, loaded_modules, read_text, run, wait_for
-from ..record import Record
+from ..record import NFS_MODULES, Record
 from ..watch import probe
 from . import nfs_mount
 
@@ -349,8 +349,9 @@ class Datastores:
             any(step["op"] in ("make_filesystem", "mount") for step in steps)
             and wanted["filesystem"] not in read_text("/proc/filesystems").split()
         ):
-            load_module(wanted["filesystem"])
+            load_module(wanted["filesystem"], intend=self.record.intend_modules)
         if wanted["filesystem"] == "nfs":
+            self.record.intend(*NFS_MODULES)
             nfs_mount.refuse_silent(wanted["server"], f"datastore {wanted['name']}")
             recorded["server"] = wanted["server"]
         else:

@@ -320,7 +320,7 @@ class OpenIscsi:
         self.record.save()
         try:
             for name in self.MODULES:
-                load_module(name)
+                load_module(name, intend=self.record.intend_modules)
         finally:
             self.record.note_modules(before)
         if "sg" not in before:
@@ -686,6 +686,7 @@ class OpenIscsi:
         if first["naa"] and f"3{first['naa']}" not in wwids:
             wwids.append(f"3{first['naa']}")
             self.record.save()
+        self.record.intend("dm_multipath")
         there = multipath.map_of(first["path"]) is not None
         joined = multipath.join(what, first["naa"], disks, self.tuning["login_timeout_s"])
         self.record.note_modules(before)

@@ -513,14 +513,14 @@ class LioTarget:
             path: sorted({*before_core.get(path, []), *made.get(path, [])}) for path in {**before_core, **made}
         }
         self.record.save()
-        load_module("configfs", provides=mounts.CONFIGFS)
+        load_module("configfs", intend=self.record.intend_modules, provides=mounts.CONFIGFS)
         if mounts.mounted_at(mounts.read(), mounts.CONFIGFS) is None:
             self.record.data["mounted_configfs"] = True
             self.record.save()
             run(["mount", "-t", "configfs", "configfs", mounts.CONFIGFS], what="configfs cannot be mounted")
         try:
             for module in self.MODULES:
-                load_module(module)
+                load_module(module, intend=self.record.intend_modules)
             fabric = self.configfs.at("iscsi")
             if not os.path.isdir(fabric):
                 self.record.data["made_fabric"] = True

@@ -416,7 +416,7 @@ class Exports:
         self.record.data["announced_before"] = sorted(argument(*key) for key in announced - self.ours)
         self.record.save()
         try:
-            load_module("nfsd", provides=NFSD)
+            load_module("nfsd", intend=self.record.intend_modules, provides=NFSD)
             if not os.path.exists(f"{NFSD}/threads"):
                 self.record.data["mounted"] = True
                 self.record.save()

@@ -431,6 +431,7 @@ class TgtTarget:
             if step["op"] == "start":
                 # tgtd looks for RDMA, for which the kernel loads half a dozen modules.
                 before = loaded_modules()
+                self.record.intend("rdma_ucm")
                 try:
                     self._start(portal_text(**targets[0]["portals"][0]))
                 finally:

@@ -267,6 +267,25 @@ def kill_after(kernel, monkeypatch, number: int) -> list:
 @pytest.mark.parametrize("number", range(1, 14))
 @pytest.mark.parametrize("provider", ["brd", "zram", "tmpfs"])
 @pytest.mark.parametrize("next_run", ["absent", "present"])
+def test_a_module_that_a_killed_build_has_loaded_goes(kernel, provider, number, next_run):
+    """Noted before it is loaded, whenever the build is killed; a module that was there stays."""
+    before = set(kernel.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        changes = kill_after(kernel, patch, number)
+        try:
+            call(provider=provider)
+        except Killed:
+            assert len(changes) == number
+    if next_run == "present":
+        call(provider=provider)
+    assert before < kernel.modules or next_run == "absent"
+    call(state="absent")
+    assert kernel.modules == before and not kernel.has(kernel.home)
+
+
+@pytest.mark.parametrize("number", range(1, 14))
+@pytest.mark.parametrize("provider", ["brd", "zram", "tmpfs"])
+@pytest.mark.parametrize("next_run", ["absent", "present"])
 def test_what_a_killed_build_has_made_is_ours(kernel, provider, number, next_run):
     """Of zram the kernel chooses the number: a device that came between the call and its record is taken while it is empty."""
     kernel.disk("zram1", 7 * MIB)

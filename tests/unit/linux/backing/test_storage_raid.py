@@ -119,7 +119,7 @@ def host(tmp_path):
 def arrays(host, tmp_path, monkeypatch):
     """Arrays(testbed_id) on that host, with records in a folder of their own; what would be changed is noted in host.done."""
     monkeypatch.setattr(raid, "Record", lambda testbed, area: record.Record(testbed, area, str(tmp_path / "run")))
-    monkeypatch.setattr(raid, "load_module", lambda name: host.done.append(f"modprobe {name}"))
+    monkeypatch.setattr(raid, "load_module", lambda name, intend: host.done.append(f"modprobe {name}"))
     return lambda testbed_id="embedded": raid.Arrays(testbed_id, host)
 
 
@@ -504,6 +504,7 @@ def kernel(host, monkeypatch):
                     os.unlink(holder)
         elif word == "--zero-superblock":
             del host.answers[f"mdadm --examine --export {argv[2]}"]
+            host.answers.pop(f"blkid -p -o export {argv[2]}", None)
 
     monkeypatch.setattr(raid, "run", run)
     monkeypatch.setattr(raid, "loaded_modules", set)
@@ -540,6 +541,132 @@ def test_made_as_described_and_taken_away_again(kernel, arrays):
         "mdadm --zero-superblock /dev/vdc",
     ]
     assert mine.recorded == {} and planned(arrays, described, present=False) == []
+
+
+MEMBERS = ("/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde")
+
+
+def cut(kernel, arrays, after: int = 4, inactive: bool = False, running: bool = False, foreign: str = "") -> str:
+    """What a build leaves that was killed in the middle of its mdadm: superblocks on the first ``after`` members, and an array that runs or does
+    not; foreign: a member that carries somebody else's by now. Returns the recorded UUID."""
+    described = [wanted()]
+
+    def killed(argv, **_rest):
+        raise KeyboardInterrupt(argv[0])
+
+    run, raid.run = raid.run, killed
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            apply(arrays, described)
+    finally:
+        raid.run = run
+    uuid = arrays().recorded["slow"]["uuid"]
+    ours = transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1].replace(f"{UUID}10", uuid)
+    if inactive or running:
+        kernel.array("inactive" if inactive else "raid10")
+        for command, answer in list(kernel.answers.items()):
+            kernel.answers[command] = (answer[0], answer[1].replace(f"{UUID}10", uuid), answer[2])
+    for member in MEMBERS[: 4 if running else after]:
+        kernel.superblock(member[len("/dev/") :], ours)
+    if foreign:
+        kernel.superblock(foreign, ours.replace(uuid, f"{UUID}77"))
+    kernel.done.clear()
+    return uuid
+
+
+ATTEMPTS = {"nothing": (0, False), "one": (1, False), "some": (3, False), "all": (4, False), "begun": (4, True)}
+
+
+@pytest.mark.parametrize("stage", ATTEMPTS)
+def test_a_second_build_makes_what_a_cut_one_began(kernel, arrays, stage):
+    after, inactive = ATTEMPTS[stage]
+    earlier = cut(kernel, arrays, after, inactive)
+    mine = apply(arrays, [wanted(resync="run")])
+    done = [command for command in changes(kernel) if not command.startswith("modprobe")]
+    stopped = ["mdadm --stop /dev/md127"] if inactive else []
+    assert done[:-1] == [*stopped, *(f"mdadm --zero-superblock {member}" for member in MEMBERS[:after])]
+    assert done[-1].startswith("mdadm --create /dev/md127 ") and earlier not in done[-1]
+    assert mine.recorded["slow"]["uuid"] != earlier and "unfinished" not in arrays().recorded["slow"]
+    kernel.done.clear()
+    apply(arrays, [wanted(resync="run")])
+    assert changes(kernel) == []
+
+
+@pytest.mark.parametrize("stage", ATTEMPTS)
+def test_a_teardown_takes_what_a_cut_build_began(kernel, arrays, stage):
+    after, inactive = ATTEMPTS[stage]
+    cut(kernel, arrays, after, inactive)
+    # Without the description: the intention names the members.
+    mine = apply(arrays, [], present=False)
+    mine.forget()
+    stopped = ["mdadm --stop /dev/md127"] if inactive else []
+    assert changes(kernel) == [*stopped, *(f"mdadm --zero-superblock {member}" for member in MEMBERS[:after])]
+    assert not os.path.exists(mine.record.path)
+
+
+def test_a_build_that_was_killed_after_its_mdadm_is_gone_on_with(kernel, arrays):
+    """The array runs, and nothing but our note of that is missing; from here on a lost superblock is a fault again."""
+    uuid = cut(kernel, arrays, running=True)
+    apply(arrays, [wanted(resync="run")])
+    assert changes(kernel) == [] and arrays().recorded["slow"]["uuid"] == uuid
+    assert "unfinished" not in arrays().recorded["slow"]
+
+
+def test_an_array_that_ran_is_never_made_anew(host, arrays):
+    """Superblocks are missing of one that was finished: that is a loss, and what is left may be wanted."""
+    mine = arrays()
+    mine._keep(wanted(), f"{UUID}10", list(MEMBERS))
+    for member in ("vdb", "vdc"):
+        host.superblock(member, transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1])
+    with refused(lambda: changes(host)) as caught:
+        planned(arrays, [wanted()])
+    assert caught.value.code == "array_incomplete"
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_what_somebody_put_on_a_member_since_the_cut_stays(kernel, arrays, present):
+    cut(kernel, arrays, after=1, foreign="vdd")
+    mine, described = arrays(), [wanted()]
+    current = mine.current(described, wanted=present)
+    steps = raid.plan(current, described if present else [])
+    if present:
+        with refused(lambda: changes(kernel)) as caught:
+            mine.refuse_unsafe(steps, described, current)
+        assert caught.value.code == "signature_present" and "/dev/vdd" in str(caught.value)
+    else:
+        mine.apply(steps, [], current, 0)
+        assert changes(kernel) == ["mdadm --zero-superblock /dev/vdb"]
+
+
+def test_a_member_that_the_remains_hid_is_judged_before_the_array_is_made(kernel, arrays, monkeypatch):
+    """Below our superblock there is a file system of somebody: it shows when ours is gone."""
+    cut(kernel, arrays, after=2)
+    zero = raid.run
+
+    def run(argv, **rest):
+        zero(argv, **rest)
+        if argv[1] == "--zero-superblock":
+            kernel.answers[f"blkid -p -o export {argv[2]}"] = (0, "TYPE=xfs\n", "")
+
+    monkeypatch.setattr(raid, "run", run)
+    with pytest.raises(Failure) as caught:
+        apply(arrays, [wanted()])
+    assert caught.value.code == "signature_present" and not any("--create" in line for line in changes(kernel))
+
+
+def test_a_mdadm_that_is_still_at_work_is_waited_for(kernel, arrays, monkeypatch):
+    uuid = cut(kernel, arrays, after=2)
+    kernel.write("/proc/4711/cmdline", f"mdadm\0--create\0/dev/md127\0--uuid={uuid}\0")
+    asked = []
+
+    def waits(condition, *_patience, **_more):
+        asked.append(condition())
+        os.unlink(kernel.real("/proc/4711/cmdline"))
+        asked.append(condition())
+
+    monkeypatch.setattr(raid, "wait_for", waits)
+    planned(arrays, [wanted()])
+    assert asked == [False, True]
 
 
 def test_a_foreign_array_beside_ours_stays(kernel, arrays):

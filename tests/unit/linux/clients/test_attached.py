@@ -9,6 +9,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
 from unchanged import broken_off, refused
 
@@ -169,7 +170,8 @@ def host(monkeypatch, tmp_path):
     monkeypatch.setattr(attached, "PLACE", str(tmp_path / "srv"))
     monkeypatch.setattr(attached, "run", run)
     monkeypatch.setattr(attached.mounts, "read", lambda *_args: host.table)
-    monkeypatch.setattr(attached, "load_module", lambda name: host.commands.append(["modprobe", name]))
+    monkeypatch.setattr(record, "missing_modules", lambda name: set())
+    monkeypatch.setattr(attached, "load_module", lambda name, intend: host.commands.append(["modprobe", name]))
     monkeypatch.setattr(
         attached.os, "statvfs", lambda _path: SimpleNamespace(f_flag=0 if host.writable else os.ST_RDONLY)
     )

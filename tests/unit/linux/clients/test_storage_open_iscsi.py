@@ -433,6 +433,7 @@ class Daemon:
         monkeypatch.setattr(multipath, "run", self.run)
         monkeypatch.setattr(multipath, "FILES", (str(self.wwids), str(root / "bindings")))
         monkeypatch.setattr(multipath.block_device, "users", self.users)
+        monkeypatch.setattr(record_of_host, "missing_modules", lambda name: set())
         for module in (open_iscsi, record_of_host):
             monkeypatch.setattr(module, "loaded_modules", lambda: {"dm_multipath"} if self.made() else set())
         self.mounted = {}

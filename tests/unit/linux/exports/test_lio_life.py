@@ -198,7 +198,7 @@ def test_what_others_have_in_the_kernel_stays(kernel):
     kernel.command(["modprobe", "configfs"])
     kernel.mounted = True
     for module in ("configfs", "target_core_mod"):
-        kernel.load_module(module)
+        kernel.load_module(module, intend=lambda names: None)
     for path in (
         f"{CONFIG}/core/iblock_0",
         f"{CONFIG}/core/iblock_0/theirs",
