@@ -17,4 +17,8 @@ class ActionModule(WindowsAction):
     def present(self, params: dict, state: dict) -> dict:
         testbed_id = params["testbed_id"]
         ours = storage_state.ours(state, testbed_id) if testbed_id else {}
-        return {"changed": False, "storage_state": storage_state.lines(state, testbed_id), "ours": ours}
+        seen = {
+            "volumes": [{key: volume[key] for key in ("letter", "label", "size_bytes")} for volume in state["volumes"]],
+            "disks": [{key: disk[key] for key in ("number", "name", "size_bytes")} for disk in state["disks"]],
+        }
+        return {"changed": False, "seen": seen, "storage_state": storage_state.lines(state, testbed_id), "ours": ours}

@@ -60,6 +60,23 @@ ours:
   returned: success
   type: dict
   sample: {targets: [], virtual_disks: []}
+seen:
+  description: The volumes and disks that an inventory may name.
+  returned: success
+  type: dict
+  contains:
+    volumes:
+      description: The volumes with a drive letter.
+      returned: always
+      type: list
+      elements: dict
+      sample: [{letter: C, label: System, size_bytes: 107374182400}]
+    disks:
+      description: The disks, with the name that C(Get-Disk) shows as the model.
+      returned: always
+      type: list
+      elements: dict
+      sample: [{number: 0, name: Msft Virtual Disk, size_bytes: 107374182400}]
 about:
   description: The C(product) and C(version) of the host. A stand-in for a host also has C(stand_in).
   returned: success

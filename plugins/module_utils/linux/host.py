@@ -155,7 +155,7 @@ def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
     return holders
 
 
-# A RAM disk that nobody has open does not hold its module, which takes the contents with it.
+# An idle RAM disk does not hold its module, which takes the contents with it.
 RAM_DISKS = {"brd": "ram", "zram": "zram"}
 
 

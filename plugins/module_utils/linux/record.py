@@ -60,7 +60,7 @@ SHAPES: dict[str, Any] = {
         "segments?": [int],
     },
 }
-# What a mount of version 3 or 4 loads beside nfs itself.
+# Modules that a mount of version 3 or 4 loads beside nfs itself.
 NFS_MODULES = ("nfsv3", "nfsv4")
 UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
 
@@ -90,7 +90,7 @@ class Record:
             ) from None
 
     def intend_modules(self, names: set[str]) -> None:
-        """Claim modules that are not loaded, before they are: a run that is killed in between leaves none that belongs to nobody."""
+        """Claim modules that are not loaded, before they are: a run that is killed in between leaves none without an owner."""
         new = names - set(self.data.get("modules", [])) - loaded_modules()
         if new:
             self._intended |= new
@@ -98,7 +98,7 @@ class Record:
             self.save()
 
     def intend(self, *names: str) -> None:
-        """Claim what a program or the kernel is going to load by itself."""
+        """Claim the modules that a program or the kernel is going to load by itself."""
         self.intend_modules({module for name in names for module in missing_modules(name)})
 
     def note_modules(self, before: set[str]) -> None:

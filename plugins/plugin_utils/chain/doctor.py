@@ -12,7 +12,7 @@ from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.backing.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.backing.cache_tier import provider_of
 from ...module_utils.linux.exports.target_providers import PROVIDERS
-from . import devices, written
+from . import devices, windows_devices, written
 from .shape import Problem, shown
 from .stages import existing_storage
 from .testbed import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
@@ -155,7 +155,7 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
 def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Any]:
     """[{host, what, good, said, command}]. notes: of devices that a testbed of this state folder has written to (written.py).
 
-    probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; {'unreached': reason}, or None, of one that was not reached}.
+    probes: {host: probe of host_probe (Linux), about of esxi_state; about and seen of win_state; {'unreached': reason}, or None, of one that was not reached}.
     """
     lines, double = [], dict(several_names(testbed, probes))
     for name, host in testbed.hosts.items():
@@ -176,6 +176,8 @@ def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | N
                 lines.append(_line(host, entry["variable"], False, *written.sentence(host, entry)))
         elif host.platform == "esxi":
             lines += _esxi(testbed, name, probes[name])
+        else:
+            lines += [_problem_line(name, problem) for problem in _missing_on_windows(testbed, name, probes[name])]
     return lines
 
 
@@ -343,9 +345,15 @@ def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
         if probe and name in testbed.hosts
         for problem in [
             *devices.missing(name, probe.get("named") or []),
+            *_missing_on_windows(testbed, name, probe),
             *impossible(testbed, name, probe.get("folders") or {}),
         ]
     ]
+
+
+def _missing_on_windows(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Problem]:
+    seen = testbed.hosts[name].platform == "windows" and "volumes" in probe
+    return list(windows_devices.missing(testbed, testbed.hosts[name], probe)) if seen else []
 
 
 def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, Problem]]:

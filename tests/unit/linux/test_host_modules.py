@@ -79,7 +79,7 @@ def test_modules_go_from_the_top_and_what_others_use_stays(monkeypatch):
 
 @pytest.mark.parametrize(("module", "disk"), [("brd", "ram"), ("zram", "zram")])
 def test_a_module_with_an_idle_disk_of_somebody_stays(monkeypatch, module, disk):
-    """Nobody has it open, so the kernel would let the module go, and what the disk holds with it."""
+    """No process has it open, so the kernel would let the module go, and the contents of the disk with it."""
     kernel = Kernel(monkeypatch, {module: 0, "loop": 0}, {})
     kernel.disks = {f"{disk}3"}
     assert host.unload_modules([module, "loop"]) == ["loop"] and kernel.done == ["rmmod loop"]
@@ -96,7 +96,7 @@ def test_a_module_is_loaded_unless_it_or_what_it_provides_is_there(monkeypatch):
     host.load_module("zram", "num_devices=0", provides="/dev/missing", intend=intended.append)
     host.load_module("raid456", intend=lambda names: kernel.done.append(f"noted {sorted(names)}"))
     assert intended == [{"zram"}]
-    # What is there already, built in or loaded, is not among what is ours from now on.
+    # A module that is built in or loaded is not among what is ours from now on.
     assert kernel.done == [
         "modprobe --show-depends zram",
         "modprobe zram num_devices=0",

@@ -547,7 +547,7 @@ MEMBERS = ("/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde")
 
 
 def cut(kernel, arrays, after: int = 4, inactive: bool = False, running: bool = False, foreign: str = "") -> str:
-    """What a build leaves that was killed in the middle of its mdadm: superblocks on the first ``after`` members, and an array that runs or does
+    """The remains of a build that was killed in the middle of its mdadm: superblocks on the first ``after`` members, and an array that runs or does
     not; foreign: a member that carries somebody else's by now. Returns the recorded UUID."""
     described = [wanted()]
 
