@@ -9,9 +9,8 @@ import fnmatch
 from collections.abc import Iterator
 from typing import Any
 
-from .devices import OVERRIDDEN
 from .shape import Problem, shown
-from .testbed import Disk, Host, Testbed, mappings
+from .testbed import OVERRIDDEN, Disk, Host, Testbed, mappings
 
 OUR_LABEL = "storlab-"
 
@@ -35,7 +34,8 @@ def _files(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Probl
     has = ", ".join(f"{letter}:" for letter in sorted(volumes))
     for place, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
         for number, lun in enumerate(mappings(export.get("luns"))):
-            file = lun.get("vhdx") if isinstance(lun.get("vhdx"), dict) else {}
+            given = lun.get("vhdx")
+            file: dict[str, Any] = given if isinstance(given, dict) else {}
             path, letter = str(file.get("path") or ""), str(file.get("path") or "")[:1].upper()
             if not path:
                 continue
