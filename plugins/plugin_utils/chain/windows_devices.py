@@ -32,12 +32,17 @@ def _place(testbed: Testbed, host: Host, variable: str, by_hand: str, name: Any)
 def _files(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Problem]:
     volumes = {str(volume["letter"]).upper(): volume for volume in seen["volumes"]}
     has = ", ".join(f"{letter}:" for letter in sorted(volumes))
+    # The build makes these, and the stage of the volumes checks what is on them.
+    coming = {
+        str(store.get("mount_point") or "")[:1].upper()
+        for store in mappings(host.variables.get("datastore_datastores"))
+    }
     for place, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
         for number, lun in enumerate(mappings(export.get("luns"))):
             given = lun.get("vhdx")
             file: dict[str, Any] = given if isinstance(given, dict) else {}
             path, letter = str(file.get("path") or ""), str(file.get("path") or "")[:1].upper()
-            if not path:
+            if not path or letter in coming:
                 continue
             own = f"iscsi_target_targets[{place}].luns[{number}].vhdx"
             word, of = _place(testbed, host, "iscsi_target_targets", own, lun.get("name"))

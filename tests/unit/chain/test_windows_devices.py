@@ -73,6 +73,13 @@ def test_what_is_not_there_is_named_with_its_remedy(disk, sentence):
     assert problems(disk) == [sentence]
 
 
+def test_a_file_on_a_volume_that_the_build_makes_is_good():
+    ram = "{name: ram, size: 64MiB, model: 'fast*', to: []}, "
+    store = "{disk: ram, hosts: [win01], mount_point: 'R:'}"
+    assert problems(ram + vhdx("r:\\lab\\a.vhdx"), store) == []
+    assert len(problems(ram + vhdx("Q:\\lab\\a.vhdx"), store)) == 1
+
+
 def test_one_disk_of_a_model_is_the_one_that_is_meant():
     assert problems("{name: bench, size: 64MiB, model: 'fast*'}") == []
 

@@ -29,7 +29,8 @@ SHARED_FILES = {
     "/etc/exports": "nfs_export",
     "/etc/exports.d": "nfs_export",
 }
-SHARED_DAEMONS = {"iscsid": "iscsi_session", "nfsd": "nfs_export", "tgtd": "tgt_target"}
+# A tgtd is ended by the file of its process number in the record's folder, so that no other can be.
+SHARED_DAEMONS = {"iscsid": "iscsi_session", "nfsd": "nfs_export"}
 States = dict[str, list[str]]
 # {section: [{line, before, why}]}, see esxi/host_state.py.
 Kept = dict[str, list[dict[str, Any]]]
