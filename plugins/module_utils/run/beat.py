@@ -71,22 +71,24 @@ CLOCKS = ("cpu", "clock_gettime")
 
 
 def clock_of(engine: str) -> str | None:
-    """The clock that fio is to read on this host: the processor's if it passes fio's own test, else the system's. None without fio.
+    """The clock that fio is to read on this host: the processor's if it passes fio's own test and is reliable by it, else the system's. None without fio.
 
-    Left alone fio tests the processor's clock at every start, and one that passes now and then gives jobs of different cost. engine: path of fio.
+    The test passes on a processor without an invariant counter (``cs: reliable_tsc: no``, as in an emulated machine), of which every job would write
+    that its clock may not be reliable. Left alone fio tests the processor's clock at every start, and one that passes now and then gives jobs of
+    different cost. engine: path of fio.
     """
     try:
         done = subprocess.run(
             [engine, "--cpuclock-test"],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             timeout=PATIENCE_S,
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return "clock_gettime" if done.returncode else "cpu"
+    return "clock_gettime" if done.returncode or b"reliable_tsc: no" in done.stdout else "cpu"
 
 
 def play(

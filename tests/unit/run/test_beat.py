@@ -88,9 +88,13 @@ def test_a_beat_names_the_null_engine_and_no_file(quick, engine, tmp_path):
     assert "--ioengine=null" in asked and not any("filename" in word or "directory" in word for word in asked)
 
 
-@pytest.mark.parametrize(("code", "clock"), [(0, "cpu"), (1, "clock_gettime"), (139, "clock_gettime")])
-def test_the_clock_of_a_host_is_the_processors_where_that_passes(engine, tmp_path, code, clock):
-    assert beat.clock_of(engine(f'test "$*" = --cpuclock-test && exit {code}; echo wrong > {tmp_path}/wrong')) == clock
+@pytest.mark.parametrize(
+    ("code", "reliable", "clock"),
+    [(0, "yes", "cpu"), (0, "no", "clock_gettime"), (1, "yes", "clock_gettime"), (139, "no", "clock_gettime")],
+)
+def test_the_clock_of_a_host_is_the_processors_where_that_passes(engine, tmp_path, code, reliable, clock):
+    script = f'echo "cs: reliable_tsc: {reliable}"; test "$*" = --cpuclock-test && exit {code}; echo wrong > {tmp_path}/wrong'
+    assert beat.clock_of(engine(script)) == clock
     assert not (tmp_path / "wrong").exists()
 
 
