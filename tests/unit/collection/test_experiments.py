@@ -532,9 +532,13 @@ def test_e4_sets_cached_against_baseline(tmp_path, compared):
     assert rc == 0 and [row["verdict"] for row in rows] == ["better", "better"] and result["under_test_same"] == []
 
 
+# Described on its page by two inventories, without a playbook of its own.
+BY_HAND = {"e1_windows_esxi"}
+
+
 def test_every_experiment_has_a_page_and_readers_find_it():
     pages = {path.stem for path in (ROOT / "docs" / "experiments").glob("*.md")}
-    assert pages == {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith("_testbed")}
+    assert pages - BY_HAND == {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith("_testbed")}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"docs/experiments/{page}.md" in readme for page in pages)
 

@@ -43,7 +43,7 @@ MEASURED = {
     "finished_utc": "2026-11-21T10:00:10.000123Z",
     "runtime_s": 10,
     "read": {
-        "ios": 700,
+        "ios": 7000,
         "bytes": 2867200,
         "iops": 70.25,
         "bandwidth_bytes_s": 286720,
@@ -51,7 +51,7 @@ MEASURED = {
         "latency_p99_ns": 4567,
     },
     "total": {
-        "ios": 900,
+        "ios": 90000,
         "bytes": 3686400,
         "iops": 90.75,
         "bandwidth_bytes_s": 368640,
@@ -304,7 +304,7 @@ def test_influx_read_back():
     point, read, total = influx([MEASURED])
     assert [point[0], read[0], total[0]] == ["storlab_point", "storlab", "storlab"]
     assert (read[1]["direction"], total[1]["direction"]) == ("read", "total")
-    assert (read[2]["ios"], read[2]["iops"], total[2]["latency_p99_9_ns"]) == ("700i", "70.25", "7890.0")
+    assert (read[2]["ios"], read[2]["iops"], total[2]["latency_p99_9_ns"]) == ("7000i", "70.25", "7890.0")
     assert [line[2]["run_id"] for line in (point, read, total)] == ['"one"'] * 3
     assert point[2]["point_id"] == '"a.4k.r1"'
     assert (point[2]["measured"], point[2]["errors_total"], point[2]["runtime_s"], point[2]["failure_codes"]) == (
