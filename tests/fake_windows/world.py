@@ -39,6 +39,15 @@ INITIATOR_KINDS = {
     # belief: that a MAC address is spelled with dashes.
     "MACAddress": lambda value: re.fullmatch(r"([0-9A-F]{2}-){5}[0-9A-F]{2}", value),
 }
+
+
+def drive(name: str, unique_id: str, size_bytes: int, **more: object) -> dict:
+    """A disk without partitions of another product, as the host has it."""
+    flags = dict.fromkeys(("offline", "read_only", "boot", "system", "clustered"), False)
+    known = {"name": name, "lun": 0, "serial": "", "unique_id": unique_id, "size_bytes": size_bytes, "bus": "SCSI"}
+    return {**known, "style": "RAW", **flags, "partitions": [], "volumes": {}, **more}
+
+
 HOST = {
     "feature": "Available",
     "reboot_after_feature": False,

@@ -10,16 +10,13 @@ client, both stand-ins, and measured it twice. before.json are these hosts befor
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
+import lab_plays
 import pytest
-import yaml
 from places import ROOT, TESTS
-from plays import outcome
 from unchanged import differences
 from world import lasting
 
@@ -50,12 +47,12 @@ VARIABLES = {
 }
 
 
-class Lab:
+class Lab(lab_plays.Lab):
     def __init__(self, folder: Path):
-        self.folder, self.live = folder, folder / "live"
+        self.live = folder / "live"
         with tarfile.open(Path(__file__).parent / "made_by_0.3.0.tar.xz") as archive:
             archive.extractall(folder, filter="data")
-        self.world, self.results = self.live / "world.json", self.live / "results" / "upgraded"
+        self.world = self.live / "world.json"
         document = json.loads(self.world.read_text(encoding="utf-8"))
         for host in document["hosts"].values():
             # A switch of the stand-in that came later.
@@ -68,33 +65,20 @@ class Lab:
         }
         groups = {"targets": {"hosts": {"win01": None}}, "hypervisors": {"hosts": {"win02": None}}}
         inventory = {"all": {"vars": {**VARIABLES, **places}, "children": groups}}
-        (folder / "lab.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-        (folder / "ansible.cfg").write_text(
+        super().__init__(
+            "upgraded",
+            folder,
+            inventory,
             f"[defaults]\ncollections_path = {ROOT}/.cache/collections\nconnection_plugins = {TESTS}/fake_windows/connection\n"
             "inject_facts_as_vars = false\nstdout_callback = ansible.posix.json\n",
-            encoding="utf-8",
         )
+        self.results = self.live / "results" / "upgraded"
 
-    def play(self, *books: str, **variables: str) -> list:
+    def failures(self, *books: str, **variables: str) -> list:
         """Failures of shipped playbooks."""
-        done = subprocess.run(
-            [
-                "ansible-playbook",
-                "-i",
-                str(self.folder / "lab.yml"),
-                "-e",
-                json.dumps(variables),
-                *(str(ROOT / "playbooks" / f"{book}.yml") for book in books),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        failures = outcome(done.stdout)[1]
-        assert (done.returncode == 0) == (not failures), done.stdout[-3000:]
-        return failures
+        played = self.play(*books, **variables)
+        assert (played.returned == 0) == (not played.failures), played
+        return played.failures
 
     def hosts(self, path: Path) -> dict:
         kept = lasting(json.loads(path.read_text(encoding="utf-8"))["hosts"])
@@ -115,8 +99,8 @@ def stored(lab: Lab, run: str) -> dict:
 def test_runs_of_0_3_are_reported_and_compared_as_they_are(lab):
     before = {run: stored(lab, run) for run in ("old-a", "old-b")}
     assert {run: len(points) for run, points in before.items()} == {"old-a": 6, "old-b": 6}
-    assert lab.play("report", testbed_run_id="old-a") == []
-    assert lab.play("compare", testbed_candidate="old-b", testbed_baseline="old-a") == []
+    assert lab.failures("report", testbed_run_id="old-a") == []
+    assert lab.failures("compare", testbed_candidate="old-b", testbed_baseline="old-a") == []
     figures = json.loads((lab.results / "old-a/report/results.json").read_text(encoding="utf-8"))
     assert "initiator-bench" in json.dumps(figures) and "datastore-ds1" in json.dumps(figures)
     compared = json.loads((lab.results / "compare/old-b-vs-old-a/comparison.json").read_text(encoding="utf-8"))
@@ -133,11 +117,11 @@ def test_runs_of_0_3_are_reported_and_compared_as_they_are(lab):
 def test_a_testbed_of_0_3_is_taken_down_once_its_unsigned_layers_are_removed(lab):
     layers = lab.live / "state/layers"
     world = lab.hosts(lab.folder / "before.json")
-    [failure] = lab.play("teardown")
+    [failure] = lab.failures("teardown")
     assert failure["failure"]["code"] == "layer_edited"
     assert "A teardown goes on without it" in failure["msg"]
     assert lab.hosts(lab.world) != world
     # docs/upgrade.md
     shutil.rmtree(layers)
-    assert lab.play("teardown", "verify_clean") == []
+    assert lab.failures("teardown", "verify_clean") == []
     assert differences(world, lab.hosts(lab.world)) == []

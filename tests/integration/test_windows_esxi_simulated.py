@@ -25,28 +25,13 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("su
 import esxsim_process
 import tgt_process
 from places import ROOT
-from world import World
+from world import World, drive
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-3301", "secret-in-3302", "secret-out-3303"
 # The names of the hosts are those of the accounts, as the collection derives them and tgtd has them.
 WINDOWS, ESXI = "array", "esx"
 IQN, NAA = f"iqn.2026-11.test.storlab:e1w:{WINDOWS}", "600000000000000000c0ffee00330101"
-DRIVE = {
-    "name": "STARWIND RAMDISK",
-    "lun": 0,
-    "serial": "",
-    "unique_id": "RAM-3304",
-    "size_bytes": 8 << 30,
-    "bus": "SCSI",
-    "style": "MBR",
-    "offline": False,
-    "read_only": False,
-    "boot": False,
-    "system": False,
-    "clustered": False,
-    "partitions": [],
-    "volumes": {},
-}
+DRIVE = drive("STARWIND RAMDISK", "RAM-3304", 8 << 30, style="MBR")
 TESTBED = {
     "access": "address",
     "chap_password": IN,

@@ -16,24 +16,9 @@ from ansible_collections.storlab.testbed.plugins.action import (
     win_ramdisk,
     win_target_server,
 )
-from world import Host, World
+from world import Host, World, drive
 
-DRIVE = {
-    "name": "STARWIND RAMDISK",
-    "lun": 0,
-    "serial": "",
-    "unique_id": "RAM-17",
-    "size_bytes": 120 << 20,
-    "bus": "SCSI",
-    "style": "RAW",
-    "offline": False,
-    "read_only": False,
-    "boot": False,
-    "system": False,
-    "clustered": False,
-    "partitions": [],
-    "volumes": {},
-}
+DRIVE = drive("STARWIND RAMDISK", "RAM-17", 120 << 20)
 DISKS = [{"name": "ram", "size_mib": 120, "purpose": "data", "model": "starwind*"}]
 STORES = [{"name": "ram", "layer": "backing-ram", "mount_point": "R:"}]
 FILE = {"lun": 3, "name": "ds1", "layer": "datastore-ram", "vhdx": {"path": "R:\\ds1.vhdx", "size_mib": 64}}
