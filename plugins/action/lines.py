@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from ansible import constants
 from ansible.utils.display import Display
 
+from ..module_utils.core.visible import CONTROLS
 from ..plugin_utils.action import CollectionAction
 
 # What else these print is read by a program, so the lines are in the task's result alone.
 FOR_PROGRAMS = ("json", "jsonl")
-# A text of a host could move the cursor or name the window.
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 display = Display()
 
 
@@ -33,5 +31,5 @@ class ActionModule(CollectionAction):
 
 
 def printable(texts: list[str]) -> list[str]:
-    """The lines of the texts, without what a terminal would obey."""
-    return [CONTROL.sub("?", line) for text in texts for line in text.split("\n")]
+    """The lines of the texts, without what a terminal would obey. Each mark stays one letter wide, so that the columns of a table stay."""
+    return [CONTROLS.sub("?", line) for text in texts for line in text.split("\n")]

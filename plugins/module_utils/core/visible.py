@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-# C0 without tab and line feed, DEL, C1, and what turns the direction of writing round (Unicode Standard Annex 9).
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# C0 without tab and line feed, DEL, C1, what begins a line or a paragraph, and what turns the direction of writing round (Unicode Standard Annex 9).
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
     """The text with each control character as its escape, such as ``\\x1b``."""
-    return _CONTROLS.sub(_escaped, text)
+    return CONTROLS.sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

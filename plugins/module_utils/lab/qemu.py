@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.files import write_json
+from ..core.files import read_json, write_json
 from ..linux import daemon
 from . import nbd
 from .netns import enter_argv
@@ -182,13 +182,19 @@ def running_pid(run_dir: str) -> int | None:
 
 
 def read_state(run_dir: str) -> dict[str, Any]:
-    state = {"exists": os.path.isdir(run_dir), "pid": running_pid(run_dir), "definition": None, "accel": None}
+    # Without a note it was never started, or killed while it was: it has no definition and is started from the wanted one.
+    note = _note(os.path.join(run_dir, "machine.json"), {"definition": str, "accel": str})
+    known = {key: note.get(key) for key in ("definition", "accel")}
+    # The note is about the definition alone: which process runs, and that the folder is there, is looked at.
+    return {"exists": os.path.isdir(run_dir), "pid": running_pid(run_dir), **known}
+
+
+def _note(path: str, shape: object) -> dict[str, Any]:
+    """A note that was written earlier; empty where there is none of this shape."""
     try:
-        with open(os.path.join(run_dir, "machine.json"), encoding="utf-8") as stream:
-            state.update(json.load(stream))
-    except (FileNotFoundError, ValueError):
-        pass  # never started, or killed while it was: it has no definition and is started from the wanted one
-    return state
+        return read_json(path, kind=shape) or {}
+    except Failure:
+        return {}
 
 
 def plan(current: dict[str, Any], desired: str | None) -> list[Any]:
@@ -352,13 +358,10 @@ def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict[str
         return {"accel": wanted, "reason": f"{'accelerated (KVM)' if wanted == 'kvm' else 'emulated (TCG)'}: asked for"}
     qemu = find_qemu()
     key = f"{qemu} {os.stat(qemu).st_mtime_ns} {kernel} {os.path.exists('/dev/kvm')}"
-    try:
-        with open(cache or "", encoding="utf-8") as stream:
-            known = json.load(stream)
-        if known["key"] == key:
-            return {"accel": known["accel"], "reason": known["reason"]}
-    except (FileNotFoundError, ValueError, KeyError):
-        pass  # not tried yet, or a damaged note: try
+    # Where nothing is known yet, or the note is damaged, it is tried.
+    known = _note(cache, {"key": str, "accel": str, "reason": str}) if cache else {}
+    if known.get("key") == key:
+        return {"accel": known["accel"], "reason": known["reason"]}
     verdict = probe_kvm(kernel)
     if cache:
         os.makedirs(os.path.dirname(cache), exist_ok=True)

@@ -21,6 +21,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
 from ...module_utils.core.layers import Layer
+from ...module_utils.core.shape import NUMBER, misfit
 from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
@@ -39,6 +40,16 @@ FILES = (
 POINT = "point.json"
 # What lies beside a result.json, which is made of it.
 KEPT = (*FILES, POINT)
+# {file: shape (core/shape.py) that its readers rely on}
+SHAPES: dict[str, Any] = {
+    "run.json": {"requests?": [{"hosts": [str], "variant?": str}]},
+    "layers.json": {str: {"variants?": {str: dict}}},
+    "prepared.json": {str: dict},
+    "search.json": {str: object},
+    "clocks.json": {str: {"offset_s": NUMBER, "uncertain_s": NUMBER}},
+}
+ENVIRONMENT = {"variants?": {str: dict}}
+ADDED = {"points?": {str: object}}
 
 
 def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
@@ -134,21 +145,21 @@ def add(run_dir: str, source: str, results: dict[str, Any], fresh: dict[str, Any
             run_dir,
             os.path.join(additions.FOLDER, f"{source}.json"),
             lambda known: {"schema": additions.SCHEMA, "points": {**known.get("points", {}), **marked}},
+            ADDED,
         )
     return {name: additions.merged(results[name], [addition]) for name, addition in marked.items()}
 
 
 def added_by(run_dir: str, source: str, result: dict[str, object]) -> bool:
     """Whether the source has added something to this measurement already."""
-    known = _read(os.path.join(run_dir, additions.FOLDER, f"{source}.json")).get("points", {})
+    known = _read(run_dir, os.path.join(additions.FOLDER, f"{source}.json"), ADDED).get("points", {})
     entry = known.get(str(result.get("point_id")))
     return isinstance(entry, dict) and entry.get("of") == additions.measurement(result)
 
 
 def write_host(run_dir: str, host: str, environment: dict[str, object], variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
-    path = os.path.join(run_dir, "hosts", f"{host}.json")
-    variants = _read(path).get("variants", {})
+    variants = _read(run_dir, os.path.join("hosts", f"{host}.json"), ENVIRONMENT).get("variants", {})
     if variant:
         variants[variant] = environment
     # The name and the variants are the controller's words, whatever the host says.
@@ -159,7 +170,7 @@ def write_host(run_dir: str, host: str, environment: dict[str, object], variant:
 def refuse_unfit(run_dir: str) -> None:
     """Failure 'results_unwritable' when nothing can be kept there, which is tried and leaves nothing; 'run_damaged' when what is there cannot be read."""
     for name in ("run.json", "layers.json"):
-        _read(os.path.join(run_dir, name))
+        _read(run_dir, name, SHAPES[name])
     folder = run_dir
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
@@ -204,7 +215,7 @@ def add_request(run_dir: str, identity: Mapping[str, object], request: Mapping[s
 
     # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
     request = json.loads(json.dumps(request))
-    _merge(run_dir, "run.json", merged, "asked", host=host)
+    _merge(run_dir, "run.json", merged, event="asked", host=host)
 
 
 def add_answers(run_dir: str, answers: Mapping[str, object]) -> None:
@@ -223,7 +234,7 @@ def remember_clock(run_dir: str, host: str, clock: Mapping[str, object]) -> None
 
 
 def clocks(run_dir: str) -> dict[str, object]:
-    return _read(os.path.join(run_dir, "clocks.json"))
+    return _read(run_dir, "clocks.json", SHAPES["clocks.json"])
 
 
 def clock_between(own: dict[str, object], other: dict[str, Any] | None) -> dict[str, object] | None:
@@ -266,43 +277,53 @@ def _add_line(run_dir: str, name: str, entry: Mapping[str, object]) -> None:
 
 
 def layers(run_dir: str) -> dict[str, Layer]:
-    return _read(os.path.join(run_dir, "layers.json"))
+    return _read(run_dir, "layers.json", SHAPES["layers.json"])
 
 
 def prepared(run_dir: str) -> dict[str, object]:
-    return _read(os.path.join(run_dir, "prepared.json"))
+    return _read(run_dir, "prepared.json", SHAPES["prepared.json"])
 
 
 def environment(run_dir: str, host: str) -> dict[str, object]:
-    return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
+    return _read(run_dir, os.path.join("hosts", f"{host}.json"), ENVIRONMENT)
 
 
 def _merge(
-    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **details: object
+    run_dir: str,
+    name: str,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    shape: object = None,
+    event: str = "noted",
+    **details: object,
 ) -> None:
+    """shape: of the file, where it is not one of SHAPES."""
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
     with locked(run_dir):
-        path = os.path.join(run_dir, name)
-        known = _read(path)
+        known = _read(run_dir, name, shape or SHAPES[name])
         wanted = change(known)
         if wanted != known:
             _write_json(run_dir, name, wanted, event, **details)
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(run_dir: str, name: str, shape: object) -> dict[str, Any]:
+    """Failure run_damaged where the file is not of this shape: a person edited it, or another program wrote it."""
+    path = os.path.join(run_dir, name)
     try:
         with open(path, encoding="utf-8") as handle:
             content: dict[str, Any] = json.load(handle)
+        reason = misfit(content, shape)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        content, reason = {}, str(error)
+    if reason:
         raise Failure(
             "run_damaged",
-            f"{path} cannot be read: {error}.",
+            f"{path} cannot be read: {reason}.",
             "Restore it from a copy, or choose another run_id.",
             path=path,
-        ) from error
+        )
     return content
 
 

@@ -529,6 +529,53 @@ def test_a_damaged_run_json_is_said(tmp_path):
     assert caught.value.code == "run_damaged"
 
 
+SHAPES_OF_OTHERS = [
+    ("run.json", 7, "it is an int, not a mapping"),
+    ("run.json", {"requests": "all"}, "requests is a str, not a list"),
+    ("run.json", {"requests": [{"hosts": "b"}]}, "requests[0].hosts is a str, not a list"),
+    ("layers.json", [BENCH], "it is a list, not a mapping"),
+    ("layers.json", {BENCH["name"]: 3}, f"{BENCH['name']} is an int, not a mapping"),
+    ("layers.json", {BENCH["name"]: {"variants": ["stock"]}}, f"{BENCH['name']}.variants is a list, not a mapping"),
+    ("prepared.json", {"backing-x": "yes"}, "backing-x is a str, not a mapping"),
+    ("search.json", "none", "it is a str, not a mapping"),
+    ("clocks.json", {"b": {"offset_s": "1", "uncertain_s": 0.5}}, "b.offset_s is a str, not an int or a float"),
+    ("hosts/b.json", {"variants": [5]}, "variants is a list, not a mapping"),
+    ("added/observers.json", {"points": []}, "points is a list, not a mapping"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "reason"), SHAPES_OF_OTHERS)
+def test_a_file_of_a_run_that_has_another_shape_is_named(tmp_path, name, content, reason):
+    """What reads them relies on their shape; a person may have edited them, or another program written them."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    folder = str(tmp_path)
+    readers = {
+        "run.json": lambda: run_folder.add_request(folder, {}, {"engine": "fio"}, "b"),
+        "layers.json": lambda: run_folder.add_layers(folder, {BENCH["name"]: BENCH}, "stock", [BENCH["name"]]),
+        "prepared.json": lambda: run_folder.prepared(folder),
+        "search.json": lambda: run_folder.add_answers(folder, {"a.b.c": {}}),
+        "clocks.json": lambda: run_folder.remember_clock(folder, "a", {"offset_s": 0, "uncertain_s": 0}),
+        "hosts/b.json": lambda: run_folder.write_host(folder, "b", {"scheduler": "none"}, "stock"),
+        "added/observers.json": lambda: run_folder.add(folder, "observers", {"p": {}}, {"p": {"flags": ["busy"]}}),
+    }
+    before = path.read_bytes()
+    with refused(tmp_path) as caught:
+        readers[name]()
+    assert caught.value.code == "run_damaged" and str(caught.value) == (
+        f"{path} cannot be read: {reason}. Restore it from a copy, or choose another run_id."
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_a_run_without_end_of_brackets_is_named(tmp_path):
+    (tmp_path / "prepared.json").write_text("[" * 100_000, encoding="utf-8")
+    with refused(tmp_path) as caught:
+        run_folder.prepared(str(tmp_path))
+    assert caught.value.code == "run_damaged"
+
+
 def test_a_host_keeps_how_it_was_under_each_variant(tmp_path):
     for variant, scheduler in ((None, "none"), ("stock", "bfq"), ("tuned", "kyber")):
         run_folder.write_host(str(tmp_path), "a", {"scheduler": scheduler}, variant)

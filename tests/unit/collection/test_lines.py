@@ -17,6 +17,7 @@ import pytest
 import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import lines
+from ansible_collections.storlab.testbed.plugins.module_utils.core.visible import visible
 
 ROOT = show_testbed.ROOT
 LAB = """
@@ -72,6 +73,20 @@ def test_json_for_programs_stays_json_and_has_the_lines(lab):
 def test_a_text_of_a_host_does_not_command_the_terminal():
     result = actions.make(lines, {"lines": ["a\x1b[2Jb\tc", "first\nsecond\r", "\x9b1m"]}).run(task_vars={})
     assert result["msg"] == "a?[2Jb\tc\nfirst\nsecond?\n?1m" and result["changed"] is False
+
+
+def test_marks_of_the_direction_of_writing_do_not_turn_a_line_round():
+    """Of a path of a host such as gpj.<U+202E>exe a table would show another one."""
+    marks = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    texts = [f"/dev/{mark}abc" for mark in marks]
+    result = actions.make(lines, {"lines": [*texts, "\u2500 \u05d0\u05d1 caf\u00e9"]}).run(task_vars={})
+    assert result["msg"].split("\n") == ["/dev/?abc"] * len(marks) + ["\u2500 \u05d0\u05d1 caf\u00e9"]
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u202e", "\u2028", "\u2029", "\x9b", "\x1b"])
+def test_a_sentence_shows_such_a_mark_as_its_escape(mark):
+    """Line and paragraph separators would begin a line that the host wrote."""
+    assert visible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
 
 
 def test_what_no_list_of_lines_can_be_is_refused():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
@@ -203,3 +204,39 @@ def test_the_console_ends_with_its_last_lines(tmp_path):
 def test_a_machine_with_half_a_note_has_no_definition(tmp_path):
     (tmp_path / "machine.json").write_text('{"definition": "d')
     assert qemu.read_state(str(tmp_path)) == {"exists": True, "pid": None, "definition": None, "accel": None}
+
+
+@pytest.fixture
+def bystander():
+    """A process of somebody else, which a note must not make the machine's."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("shape", ["a mapping", "7", '"text"', "[1]", '{"definition": 5, "accel": ["kvm"]}'])
+def test_a_note_names_neither_a_process_nor_a_machine(tmp_path, bystander, shape):
+    """Whoever writes into the folder could have any process taken for the machine, and it would be ended in its place."""
+    note = json.dumps({"pid": bystander.pid, "exists": False, "definition": "d1", "accel": "tcg"})
+    (tmp_path / "machine.json").write_text(note if shape == "a mapping" else shape, encoding="utf-8")
+    (tmp_path / "pid").write_text(f"{bystander.pid}\n", encoding="utf-8")
+    state = qemu.read_state(str(tmp_path))
+    assert (state["exists"], state["pid"]) == (True, None)
+    known = ("d1", "tcg") if shape == "a mapping" else (None, None)
+    assert (state["definition"], state["accel"]) == known
+    qemu.stop(str(tmp_path), 1)
+    assert bystander.poll() is None
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "1", "-0", "99999999999999999999999", "1 2", "\u0664\u0662", "x" * 5000])
+def test_a_pid_file_is_a_hint_alone(tmp_path, text):
+    (tmp_path / "pid").write_text(text, encoding="utf-8")
+    assert qemu.running_pid(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("text", ["7", "[]", '"kvm"', '{"key": 1}', "null"])
+def test_a_note_of_another_shape_is_tried_again(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(qemu, "find_qemu", lambda: __file__)
+    monkeypatch.setattr(qemu, "probe_kvm", lambda kernel: {"accel": "tcg", "reason": "tried again"})
+    (tmp_path / "accel.json").write_text(text, encoding="utf-8")
+    assert qemu.choose_accel("auto", "/k", str(tmp_path / "accel.json"))["reason"] == "tried again"
