@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import textwrap
 from typing import ClassVar
 
 from ansible import constants
@@ -15,6 +18,8 @@ from ..plugin_utils.action import CollectionAction
 
 # What else these print is read by a program, so the lines are in the task's result alone.
 FOR_PROGRAMS = ("json", "jsonl")
+# The lines of a drawing in front of a text.
+BRANCH = re.compile(r"[ │]*[├└]─ ")
 display = Display()
 
 
@@ -26,10 +31,27 @@ class ActionModule(CollectionAction):
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
             # Some callbacks print the name of the task after it only.
             for line in ["", *lines]:
-                display.display(line)
+                display.display(folded(line, display.columns) if sys.stdout.isatty() else line)
         return {"changed": False, "msg": "\n".join(lines)}
 
 
 def printable(texts: list[str]) -> list[str]:
     """The lines of the texts, without what a terminal would obey. Each mark stays one letter wide, so that the columns of a table stay."""
     return [CONTROLS.sub("?", line) for text in texts for line in text.split("\n")]
+
+
+def folded(line: str, columns: int) -> str:
+    """A wide line of a drawing goes on below its own text, so that the branches beside it stay whole; other lines stay as they are."""
+    branch = BRANCH.match(line)
+    if branch is None or len(line) <= columns:
+        return line
+    # A branch goes on beside what follows it; the last one has ended.
+    rest = branch[0].replace("├─", "│ ").replace("└─", "  ")
+    return textwrap.fill(
+        line[branch.end() :],
+        columns,
+        initial_indent=branch[0],
+        subsequent_indent=f"{rest}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

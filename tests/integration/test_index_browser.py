@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_report_browser import BACKGROUND, CUT_OFF, TIP, Browser
+from browser import Browser
+from test_report_browser import BACKGROUND, CUT_OFF, TIP
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 WORKLOAD = "4k-r70-rnd100-qd8-w1"

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_report_browser import BACKGROUND, CUT_OFF, Browser
+from browser import Browser
+from test_report_browser import BACKGROUND, CUT_OFF
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import hostile_run
 import pytest
 import synthetic_run
-from test_report_browser import Browser
+from browser import Browser
 
 ACT = "globalThis.acted=(globalThis.acted||0)+1"
 EVIL = {

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Builds the site of all pages and the reference of all plugins and roles: `make docs-site`. Warnings, and links that lead nowhere, are errors.
 
-The pages are those of docs/, unchanged but for links out of that folder; the order is that of docs/index.md.
+The pages are those of docs/, unchanged but for links out of that folder. The site starts with README.md, and its sidebar has the order of docs/index.md.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Pages of the repository that the site has, too: {path: its name in the site}.
-OUTSIDE = {
-    "README.md": "overview.md",
+# Pages of the repository that have another name or place in the site: {path: its name in the site}.
+PLACES = {
+    "README.md": "index.md",
+    "docs/index.md": "pages.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "SECURITY.md": "SECURITY.md",
@@ -25,8 +26,7 @@ OUTSIDE = {
 CONF = """
 project = "storlab.testbed"
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
-html_theme = "alabaster"
-html_theme_options = {"page_width": "1200px", "sidebar_width": "260px", "fixed_sidebar": True}
+html_theme = "furo"
 html_title = "storlab.testbed"
 myst_heading_anchors = 6
 exclude_patterns = ["schema", "examples"]
@@ -56,28 +56,28 @@ def sections(index: str) -> list:
     return [(heading, re.findall(r"\]\(([\w/]+)\.md\)", text)) for heading, text in zip(parts[::2], parts[1::2])]
 
 
-def contents(index: str) -> str:
-    """docs/index.md, with the tables of contents that Sphinx makes its navigation of."""
+def contents(readme: str, index: str) -> str:
+    """The first page: README.md, with the tables of contents that Sphinx makes its sidebar of."""
     trees = [
         *sections(index),
         ("Reference", ["reference/index"]),
-        ("The project", ["overview", "CONTRIBUTING", "CHANGELOG", "SECURITY"]),
+        ("The project", ["pages", "CONTRIBUTING", "CHANGELOG", "SECURITY"]),
     ]
     blocks = [
         "```{toctree}\n:hidden:\n:caption: " + heading + "\n\n" + "\n".join(pages) + "\n```\n"
         for heading, pages in trees
     ]
-    return "\n".join([index, *blocks])
+    return "\n".join([readme, *blocks])
 
 
 def moved(text: str, page: str) -> str:
-    """A page with its links as they are in the site, where all pages lie in one folder. page: its path in the repository."""
+    """A page with its links as they are in the site, where all pages are in one folder. page: its path in the repository."""
 
     def link(found: re.Match) -> str:
         target, anchor = found[1], found[2] or ""
         path = (Path("/") / page).parent.joinpath(target).resolve().relative_to("/")
-        if str(path) in OUTSIDE:
-            return f"]({OUTSIDE[str(path)]}{anchor})"
+        if str(path) in PLACES:
+            return f"]({PLACES[str(path)]}{anchor})"
         return f"]({path.relative_to('docs') if path.parts[0] == 'docs' else target}{anchor})"
 
     return re.sub(r"\]\((?![a-z]+:)([^)#\s]+)(#[^)\s]*)?\)", link, text)
@@ -85,11 +85,13 @@ def moved(text: str, page: str) -> str:
 
 def assemble(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source)
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        text = moved(page.read_text(encoding="utf-8"), f"docs/{page.name}")
-        (source / page.name).write_text(contents(text) if page.name == "index.md" else text, encoding="utf-8")
-    for path, name in OUTSIDE.items():
+    (source / "index.md").unlink()
+    pages = {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))}
+    for path, name in {**pages, **PLACES}.items():
         (source / name).write_text(moved((ROOT / path).read_text(encoding="utf-8"), path), encoding="utf-8")
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    first = source / "index.md"
+    first.write_text(contents(first.read_text(encoding="utf-8"), index), encoding="utf-8")
     (source / "conf.py").write_text(CONF, encoding="utf-8")
 
 

@@ -113,3 +113,30 @@ def tasks_in(entries: list):
             yield entry
         for part in ("tasks", "block", "rescue", "always", "pre_tasks", "post_tasks"):
             yield from tasks_in(entry.get(part) or [])
+
+
+TREE = [
+    "testbed embedded",
+    "├─ backing-bench on target01: RAM disk, 128 MiB, measured raw: overwritten",
+    "│  └─ target-bench on target01: LUN 0 of iqn.2026-11.test.storlab:embedded:target01",
+    "└─ backing-ds1 on target01: RAM disk, 96 MiB",
+    "   ├─ target-ds1 on target01: LUN 1 of iqn.2026-11.test.storlab:embedded:target01",
+    "   └─ a sentence that is not a name and has a dozen words, so that it goes on below",
+]
+
+
+def test_a_wide_branch_goes_on_below_its_own_text():
+    assert [lines.folded(line, 60).split("\n") for line in TREE] == [
+        ["testbed embedded"],
+        ["├─ backing-bench on target01: RAM disk, 128 MiB, measured", "│    raw: overwritten"],
+        ["│  └─ target-bench on target01: LUN 0 of", "│       iqn.2026-11.test.storlab:embedded:target01"],
+        ["└─ backing-ds1 on target01: RAM disk, 96 MiB"],
+        ["   ├─ target-ds1 on target01: LUN 1 of", "   │    iqn.2026-11.test.storlab:embedded:target01"],
+        ["   └─ a sentence that is not a name and has a dozen words,", "        so that it goes on below"],
+    ]
+
+
+def test_other_lines_and_wide_terminals_keep_their_lines():
+    table = "layer          IOPS    " + "x" * 90
+    assert lines.folded(table, 60) == table
+    assert [lines.folded(line, 200) for line in TREE] == TREE

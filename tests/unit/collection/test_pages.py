@@ -90,14 +90,15 @@ def test_the_list_of_pages_has_each_once():
 
 def test_the_site_has_every_page_in_its_navigation():
     """The whole of it is built by make docs-site; this needs no Sphinx."""
-    text = docs_site.contents(TEXTS["docs/index.md"])
+    text = docs_site.contents(TEXTS["README.md"], TEXTS["docs/index.md"])
+    assert text.startswith(TEXTS["README.md"])
     trees = re.findall(r"```\{toctree\}\n:hidden:\n:caption: [^\n]+\n\n(.*?)```", text, re.DOTALL)
     named = [page for tree in trees for page in tree.split()]
     every = [str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")]
     # An example has a README of its own, for whoever copies it.
     pages = [page for page in every if page != "index" and not page.startswith("examples/")]
-    others = [name.removesuffix(".md") for name in docs_site.OUTSIDE.values()]
-    assert sorted(named) == sorted([*pages, *others, "reference/index"])
+    others = [name.removesuffix(".md") for name in docs_site.PLACES.values()]
+    assert sorted(["index", *named]) == sorted([*pages, *others, "reference/index"])
 
 
 def test_links_are_those_of_the_site():
@@ -105,7 +106,12 @@ def test_links_are_those_of_the_site():
     assert docs_site.moved(text, "README.md") == (
         "[a](report.md#x) [b](CHANGELOG.md) [c](https://a.example/docs/b.md) [d](#here) ![e](img/f.png)"
     )
-    assert docs_site.moved("[a](../README.md#x) [b](safety.md)", "docs/esxi.md") == "[a](overview.md#x) [b](safety.md)"
+    assert docs_site.moved("[a](../README.md#x) [b](safety.md)", "docs/esxi.md") == "[a](index.md#x) [b](safety.md)"
+    assert (
+        docs_site.moved("[a](index.md)", "docs/esxi.md")
+        == docs_site.moved("[a](docs/index.md)", "README.md")
+        == "[a](pages.md)"
+    )
 
 
 # ---------------------------------------------------------------- blocks of YAML

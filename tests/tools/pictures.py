@@ -1,0 +1,150 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes the pictures of docs/img: pages in Chromium, and commands in a terminal of 80 columns.
+
+    python tests/tools/pictures.py report REPORT/index.html docs/img
+    python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [HEIGHT]
+    python tests/tools/pictures.py terminal docs/img/NAME.svg [--last N] COMMAND…
+
+A terminal shows the command as it was given and what it printed, with its colours; `--last N` keeps the last N lines. The command really runs, in a
+pseudo terminal of 80 columns, from the folder where this program was started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS, LINES = 80, 50
+# Without the web font that Rich asks for: a page shows the picture the same offline.
+FRAME = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<style>{styles} .{unique_id}-matrix {{ font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
+font-size: {char_height}px; line-height: {line_height}px }}
+.{unique_id}-title {{ font-family: sans-serif; font-size: 18px }}</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""
+
+
+def printed(command: list[str]) -> str:
+    """What a command prints to a terminal. It ends this program with its own code when it fails."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    environment = {
+        **os.environ,
+        "COLUMNS": str(COLUMNS),
+        "LINES": str(LINES),
+        "TERM": "xterm-256color",
+        "ANSIBLE_FORCE_COLOR": "1",
+    }
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    parts: list[bytes] = []
+    try:
+        while data := os.read(ours, 1 << 16):
+            parts.append(data)
+    except OSError:  # the end of a pseudo terminal
+        pass
+    code = process.wait()
+    text = b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
+    if code:
+        sys.exit(f"{text}\n{shlex.join(command)} ended with {code}.")
+    return text
+
+
+def drawn(command: str, text: str, last: int | None = None) -> str:
+    """The picture, an SVG. command: as the reader types it; text: with the colours of a terminal; last: how many lines at the end are kept."""
+    # A line that was drawn over is shown as it was at the end.
+    lines = [line.split("\r")[-1] for line in text.rstrip("\n").split("\n")]
+    if last is not None and len(lines) > last:
+        lines = ["…", *lines[-last:]]
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    console.print(Text(f"$ {command}", style="bold"))
+    console.print(Text.from_ansi("\n".join(lines)))
+    # The identifier follows from the contents: the same output gives the same bytes.
+    svg = console.export_svg(title="", code_format=FRAME, unique_id="terminal")
+    return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+
+
+def report(page: Path, folder: Path) -> None:
+    """The pictures of docs/report.md: a report on a desktop, in the dark and on a phone, and the matrix of synthetic figures."""
+    from browser import Browser
+
+    sys.path.insert(0, str(ROOT / "tests" / "integration"))
+    import synthetic_run
+    from test_report_browser import rendered
+
+    browser = Browser()
+    try:
+        for name, width, theme, height in (
+            ("report-light", 1280, "light", 2300),
+            ("report-dark", 1280, "dark", 2300),
+            ("report-phone", 390, "light", 2600),
+        ):
+            browser.open(page.resolve(), width, theme)
+            browser.picture(folder / f"{name}.png", height)
+        with tempfile.TemporaryDirectory() as base:
+            browser.open(rendered(synthetic_run.write_run(base, "matrix", 2)), 1280)
+            browser.picture(folder / "report-matrix.png", part="#matrix .panel")
+    finally:
+        browser.close()
+
+
+def photographed(page: Path, target: Path, height: int) -> None:
+    from browser import Browser
+
+    browser = Browser()
+    try:
+        browser.open(page.resolve(), 1280)
+        browser.picture(target, height)
+    finally:
+        browser.close()
+
+
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    of_report = kinds.add_parser("report")
+    of_report.add_argument("page", type=Path)
+    of_report.add_argument("folder", type=Path)
+    of_page = kinds.add_parser("page")
+    of_page.add_argument("page", type=Path)
+    of_page.add_argument("target", type=Path)
+    of_page.add_argument("height", type=int, nargs="?", default=900)
+    of_terminal = kinds.add_parser("terminal")
+    of_terminal.add_argument("target", type=Path)
+    of_terminal.add_argument("--last", type=int)
+    of_terminal.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    if given.kind == "report":
+        report(given.page, given.folder)
+    elif given.kind == "page":
+        photographed(given.page, given.target, given.height)
+    else:
+        text = printed(given.command)
+        given.target.write_text(drawn(shlex.join(given.command), text, given.last), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+    import conftest  # noqa: F401 - lets the checkout be imported as the collection
+
+    main(sys.argv[1:])
