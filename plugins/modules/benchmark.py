@@ -571,6 +571,21 @@ search:
           returned: always
           type: int
           sample: 3
+        probability:
+          description: That this load keeps the limit, by a line through the repetitions of the four loads nearest to it.
+          returned: with C(max_iops_at), when four loads were measured
+          type: float
+          sample: 0.86
+        limit_low:
+          description: The limit is crossed at no less than this load, with a confidence of 95 %.
+          returned: with C(max_iops_at), when four loads were measured and bound it
+          type: float
+          sample: 7.6
+        limit_high:
+          description: The limit is crossed at no more than this load, with a confidence of 95 %.
+          returned: with C(max_iops_at), when four loads were measured and bound it
+          type: float
+          sample: 8.8
         points:
           description: Their points.
           returned: always

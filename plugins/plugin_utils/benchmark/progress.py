@@ -86,7 +86,23 @@ def answered(host: str, answer: dict[str, Any]) -> str:
         if metric in best
         else ""
     )
-    return f"{head} {load} → {short_number(best['iops'])} IOPS{latency}, {answer['outcome'].replace('_', ' ')}"
+    return f"{head} {load} → {short_number(best['iops'])} IOPS{latency}, {answer['outcome'].replace('_', ' ')}{_sure(best)}"
+
+
+def _sure(best: dict[str, Any]) -> str:
+    """How sure the answer is, where it is known, see certainty.py."""
+    if "probability" not in best:
+        return ""
+    low, high = best.get("limit_low"), best.get("limit_high")
+    if low is None and high is None:
+        between = ""
+    elif high is None:
+        between = f" (crossed above {low:.3g})"
+    else:
+        between = f" (crossed below {high:.3g})" if low is None else f" (crossed at {low:.3g} to {high:.3g})"
+    # Never 0 or 100 %: no number of repetitions makes it certain.
+    share = min(max(round(100 * best["probability"]), 1), 99)
+    return f", keeps the limit with a probability of {share} %{between}"
 
 
 def listed(host: str, points: list[Point], repetitions: int) -> list[str]:

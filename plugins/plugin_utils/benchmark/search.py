@@ -24,6 +24,7 @@ from ...module_utils.result.derived import power
 from ...module_utils.result.result import PERCENTILES, merge_directions
 from ...module_utils.result.schema import Result
 from ...module_utils.workload.workload import Workload, normalise, workload_id
+from .certainty import certainty
 
 LOADS = ("queue_depth", "workers", "rate_iops")
 METRICS = ("latency_mean_ns", *PERCENTILES.values())
@@ -351,9 +352,11 @@ def _within(search: Search, step: dict[str, Any]) -> bool:
             point_id=step["points"][0],
             metric=search["metric"],
         )
-    if search["key"] == "rate_iops" and step["iops"] < REACHED_SHARE * step["load"]:
-        return False
-    return bool(step[search["metric"]] <= search["limit_ns"])
+    return _reached(search, step) and bool(step[search["metric"]] <= search["limit_ns"])
+
+
+def _reached(search: Search, step: dict[str, Any]) -> bool:
+    return search["key"] != "rate_iops" or bool(step["iops"] >= REACHED_SHARE * step["load"])
 
 
 def cut(known: list[dict[str, Any]]) -> int:
@@ -439,10 +442,31 @@ def _answer_limit(search: Search, base: Workload, measured: Measured) -> dict[st
     steps = [{key: value for key, value in entry.items() if key != "disagree"} for entry in known]
     if place == 0:
         return {"outcome": "lowest_breaks_limit", "steps": steps}
+    best = steps[place - 1]
     return {
         "outcome": "highest_within_limit" if place == len(known) else "found",
-        "found": steps[place - 1],
+        "found": {**best, **_certainty(search, base, measured, known, best["load"])},
         "steps": steps,
+    }
+
+
+def _certainty(
+    search: Search, base: Workload, measured: Measured, known: list[dict[str, Any]], load: float
+) -> dict[str, float]:
+    """{probability, limit_low, limit_high} of the load, as far as they are known; a load that did not reach its rate has no latency of that rate."""
+    latencies = {
+        float(entry["load"]): [cast(float, step(entry["load"], [result])[search["metric"]]) for result in results]
+        for entry in known
+        if _reached(search, entry)
+        for results in [measured[workload_id(at_load(search, base, entry["load"]))]]
+    }
+    sure = certainty(latencies, search["limit_ns"], load)
+    if sure is None:
+        return {}
+    ends = {"limit_low": sure.low, "limit_high": sure.high}
+    return {
+        "probability": round(sure.probability, 3),
+        **{key: float(f"{value:.4g}") for key, value in ends.items() if value is not None},
     }
 
 

@@ -12,7 +12,8 @@ import math
 from typing import Any, NamedTuple
 
 from ...module_utils.core.layers import Layer
-from ..compare.stats import paired, t_quantile
+from ...module_utils.result.student import t_quantile
+from ..compare.stats import paired
 from ..store.cells import is_measured
 
 # As profiles name it among what was published.

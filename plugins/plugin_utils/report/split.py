@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...module_utils.core.layers import Layer
-from ..compare.stats import t_quantile
+from ...module_utils.result.student import t_quantile
 
 # What an I/O becomes is the same at a device when requests and bytes are those of the workload within this share: the engine's rate is of the whole run.
 COUNTS_AGREE = 0.1
