@@ -209,6 +209,11 @@ findings:
       returned: always
       type: str
       sample: apt-get install fio
+    sentence:
+      description: The sentence with which a build would refuse it.
+      returned: when a build would refuse it
+      type: str
+      sample: "testbed.disks[0].path is '/dev/sdf', which is not a block device of store01: correct it."
 problems:
   description: Errors of the description that the hosts reveal, one sentence each.
   returned: with O(probes)

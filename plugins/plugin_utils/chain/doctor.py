@@ -382,8 +382,9 @@ def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, P
 
 
 def _problem_line(host: str, problem: Problem) -> dict[str, Any]:
+    """sentence: what a build would refuse it with."""
     text = ", ".join(part for part in (problem.value, problem.why) if part)
-    return _line(host, problem.variable, False, text, problem.instead)
+    return {**_line(host, problem.variable, False, text, problem.instead), "sentence": problem.sentence()}
 
 
 def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
@@ -476,7 +477,7 @@ def as_markdown(lines: list[Any], wrong: list[Any]) -> list[Any]:
         for line in lines
     ]
     mending = [
-        f"{line['host']}: {line['what']}: {line['said']}. {line['command']}".rstrip()
+        line.get("sentence") or f"{line['host']}: {line['what']}: {line['said']}. {line['command']}".rstrip()
         for line in lines
         if not line["good"]
     ]
