@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -276,7 +275,7 @@ def test_a_mount_point_that_cannot_be_is_told_before_anything_is_made(answer, wh
     assert len(sentences) == bool(why)
     assert not why or sentences[0].startswith(f"testbed.datastores[0].mount_point is '/srv/storlab/ds1', {why}")
     findings = doctor.findings(testbed, {"client01": {**WELL, **probes["client01"]}})
-    assert doctor.as_markdown(findings, [])[len(findings) + 3 :] == [f"- {text}" for text in sentences]
+    assert doctor.as_markdown(findings, [])[len(findings) + 4 :] == [f"- {text}" for text in sentences]
 
 
 def test_a_machine_with_two_names_is_mended_in_the_words_of_a_build():
