@@ -38,6 +38,8 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,
     adapter_plan,
     counters,
+    datastore,
+    fingerprint,
     machine,
     network,
     recording,
@@ -280,6 +282,14 @@ def play_objects(text: str) -> dict[str, Any]:
                     lambda host=host: network.read(session, host),
                 ),
                 "settings": (config, lambda host=host: settings.read(session, host)),
+                "datastores": (
+                    getattr(config, "fileSystemVolume", None),
+                    lambda host=host: datastore.read(session, host),
+                ),
+                "fingerprint": (
+                    getattr(config, "storageDevice", None) and getattr(config, "network", None),
+                    lambda host=host: fingerprint.read(session, host),
+                ),
             }
             seen[name] = {what: answer(look) for what, (recorded, look) in looks.items() if recorded is not None}
             unread += [

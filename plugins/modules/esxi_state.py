@@ -126,7 +126,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     with failures_of(module), esxi.Session(module.params) as session:
         host, testbed_id = session.host(), module.params["testbed_id"]
-        adapter = esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS)
+        adapter = esxi_iscsi.read(session, host, optional=esxi_iscsi.HOST_OPTIONS)
         stores = esxi_datastore.read(session, host)
         network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
         with session.doing("list the virtual machines"):

@@ -27,6 +27,8 @@ from places import ROOT
 from unchanged import unchanged
 
 PASSWORD = "sl-esxsim-pw-4417"
+# UPSTREAM_COLLECTIONS=folder has the modules of another community.vmware than the one that is installed.
+UPSTREAM = os.environ.get("UPSTREAM_COLLECTIONS", "").split()
 SWITCH = {"name": "storage", "uplinks": ["vmnic2", "vmnic3"], "mtu": 9000}
 FIRST = {
     "port_group": "storage-a",
@@ -136,7 +138,7 @@ class Host:
             env={
                 **os.environ,
                 "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-                "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+                "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join([*UPSTREAM, str(ROOT / ".cache" / "collections")]),
             },
         )
         assert PASSWORD not in done.stdout + done.stderr

@@ -46,8 +46,11 @@ RESCAN_EVERY_S = 5.0
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host: HostSystem, option_names: Any = ()) -> AdapterState:
-    """The state of the adapter and of the LUNs behind it."""
+def read(session: Session, host: HostSystem, option_names: Any = (), optional: Sequence[str] = ()) -> AdapterState:
+    """The state of the adapter and of the LUNs behind it.
+
+    option_names: options of the host that somebody has named, so that a host without them is refused. optional: those that are read where the host has them.
+    """
     with session.doing("read the iSCSI adapter"):
         storage = host.configManager.storageSystem
         info = storage.storageDeviceInfo
@@ -74,6 +77,8 @@ def read(session: Session, host: HostSystem, option_names: Any = ()) -> AdapterS
                 remedy = "The host has no such advanced option; correct its name."
                 raise bad_value("iscsi_initiator_esxi_host_options", key, remedy)
             state["host_options"][key] = value
+        values = {key: host_option(session, host, key) for key in optional}
+        state["host_options"].update({key: value for key, value in values.items() if value is not None})
         modules = host.configManager.kernelModuleSystem
         if modules is not None:
             state["module_options"] = modules.QueryConfiguredModuleOptionString(QUEUE_DEPTH_MODULE) or ""

@@ -194,7 +194,7 @@ def looks(session: Session, host: Any) -> dict[str, Callable[[], Any]]:
 
     return {
         "about": lambda: {**session.about, **session.licence()},
-        "adapter": lambda: adapter.read(session, host, adapter.HOST_OPTIONS),
+        "adapter": lambda: adapter.read(session, host, optional=adapter.HOST_OPTIONS),
         "host_limits": lambda: adapter.host_limits(session, host, adapter.HOST_OPTIONS),
         "datastores": stores,
         "network": lambda: network.read(session, host),
