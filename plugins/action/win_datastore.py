@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.core.steps import shown
 from ..plugin_utils.windows import ntfs, target
-from ..plugin_utils.windows.action import WindowsAction, WindowsMemory
+from ..plugin_utils.windows.action import WindowsAction, WindowsRecord
 
 
 class ActionModule(WindowsAction):
@@ -30,5 +30,5 @@ class ActionModule(WindowsAction):
     def going(self, params: dict) -> set:
         """In check mode, the files of the testbed's targets, which were not removed above."""
         host = self.task_vars["inventory_hostname"]
-        record = WindowsMemory(params["state_dir"], target.AREA, params["testbed_id"], host).data
+        record = WindowsRecord(params["state_dir"], target.AREA, params["testbed_id"], host).data
         return {path.lower() for path in record.get("files", [])} if self._task.check_mode else set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.steps import shown
 from ..plugin_utils.windows import aim, ntfs, ramdisk
-from ..plugin_utils.windows.action import WindowsAction, WindowsMemory
+from ..plugin_utils.windows.action import WindowsAction, WindowsRecord
 
 # How long Windows may take to show a new drive.
 APPEARS_S = 30.0
@@ -53,7 +53,7 @@ class ActionModule(WindowsAction):
     def carrying(self, params: dict) -> frozenset:
         """Unique ids of the disks that carry datastores of this testbed, by the record of these."""
         host = self.task_vars["inventory_hostname"]
-        record = WindowsMemory(params["state_dir"], ntfs.AREA, params["testbed_id"], host).data
+        record = WindowsRecord(params["state_dir"], ntfs.AREA, params["testbed_id"], host).data
         return frozenset(record.get("disks", {}).values())
 
     # ---- Arsenal Image Mounter

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.failure import Failure
-from ..core.memory import Memory
+from ..core.kept_record import KeptRecord
 from ..core.steps import shown
 from .datastore import Datastores, behind, check, fits, layer_of, plan, read, remembered, visible
 from .intentions import AREA, Intentions
@@ -44,7 +44,7 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
     host = session.host()
     with session.doing("read the host's name"):
         area = f"datastore-{params['testbed_id']}"
-        memory = Memory(params["state_dir"], area, host.name) if params["state_dir"] else None
+        memory = KeptRecord(params["state_dir"], area, host.name) if params["state_dir"] else None
         intentions = Intentions(memory, host.name)
     wanted = [
         (
@@ -134,7 +134,7 @@ def settle(session: Any, host: HostSystem, wanted: list[Any], wait_s: float) -> 
     return state
 
 
-def remember(memory: Memory, wanted: list[Any], state: StoresState, made: tuple[str, ...]) -> None:
+def remember(memory: KeptRecord, wanted: list[Any], state: StoresState, made: tuple[str, ...]) -> None:
     kept = remembered(memory.data.get("datastores", {}), wanted, state, made)
     if kept != memory.data.get("datastores", {}):
         memory.data["datastores"] = kept

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.iscsi_names import iqn_key
-from ..core.memory import Memory
+from ..core.kept_record import KeptRecord
 from ..core.names import plain_naa
 from . import adapter_plan, datastore, network, settings
 from .intentions import Intentions
@@ -62,12 +62,12 @@ def _volume_line(volume: Volume) -> str:
 # ---------------------------------------------------------------- what is left for others
 
 
-def records(state_dir: str, testbed_id: str, host: str) -> dict[str, Memory]:
-    return {area: Memory(state_dir, f"{area}-{testbed_id}", host) for area in AREAS}
+def records(state_dir: str, testbed_id: str, host: str) -> dict[str, KeptRecord]:
+    return {area: KeptRecord(state_dir, f"{area}-{testbed_id}", host) for area in AREAS}
 
 
 def left(
-    state: AdapterState, stores: StoresState, net: NetworkState, known: dict[str, Memory], host: str
+    state: AdapterState, stores: StoresState, net: NetworkState, known: dict[str, KeptRecord], host: str
 ) -> dict[str, list[dict[str, Any]]]:
     """What others use, or have brought, of what the testbed would otherwise have to give back or to explain."""
     result: dict[str, list[dict[str, Any]]] = {"datastores": _shares(stores, known["datastore"], host)}
@@ -123,7 +123,7 @@ def _beneath(net: NetworkState, record: dict[str, object], whom: str) -> list[di
     return [_item(line, None, whom) for line in network.lines(only)]
 
 
-def _shares(stores: StoresState, memory: Memory, host: str) -> list[dict[str, object]]:
+def _shares(stores: StoresState, memory: KeptRecord, host: str) -> list[dict[str, object]]:
     """The NFS datastores that the testbed has not mounted. They are no change of the testbed's, so they are there before and after."""
     mine, intended = memory.data.get("datastores", {}), Intentions(memory, host)
     shares = [volume for volume in stores["volumes"] if volume["type"] == "NFS" and volume["uuid"] not in mine]

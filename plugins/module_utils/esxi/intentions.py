@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..core.memory import Memory
+from ..core.kept_record import KeptRecord
 from .states import StoresState, Volume
 
 AREA = "intended"
@@ -22,7 +22,7 @@ AREA = "intended"
 class Intentions:
     """Those of one host. memory: None where nothing is kept; then a call that was cut leaves what nobody can prove."""
 
-    def __init__(self, memory: Memory | None, host: str, wall: Any = time.time) -> None:
+    def __init__(self, memory: KeptRecord | None, host: str, wall: Any = time.time) -> None:
         self.memory, self.host, self.wall = memory, host, wall
 
     @property

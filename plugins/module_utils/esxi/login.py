@@ -16,9 +16,9 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import check_chap, check_known_iqn, iqn_key, portal_address
+from ..core.kept_record import KeptRecord
 from ..core.layers import Layer
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
-from ..core.memory import Memory
 from ..core.secrets import keep_secret
 from ..core.steps import Step, shown
 from . import network, scsi
@@ -50,7 +50,7 @@ LINE_LOST = ("connection_lost", "session_lost")
 def memories(params: dict[str, Any], host_name: str) -> tuple[Any, ...]:
     """What is kept on the controller of one host: the testbed's record, and which options changed since the host started."""
     folder = params["state_dir"]
-    return Memory(folder, f"iscsi-{params['testbed_id']}", host_name), Memory(folder, "start", host_name)
+    return KeptRecord(folder, f"iscsi-{params['testbed_id']}", host_name), KeptRecord(folder, "start", host_name)
 
 
 def check(params: dict[str, Any]) -> dict[str, Any]:

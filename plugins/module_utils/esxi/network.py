@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.memory import Memory
+from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
 from . import settings, trust
 from .session import Session
@@ -534,7 +534,7 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     want["settings"] = settings.check(params["power_policy"], params["ntp_servers"]) if present else {}
     with session.doing("read its name"):
         name = host.name
-    record = Memory(params["state_dir"], f"network-{params['testbed_id']}", name)
+    record = KeptRecord(params["state_dir"], f"network-{params['testbed_id']}", name)
 
     def look() -> NetworkState:
         # A login that is to change none of the host's settings need not be allowed to read them.
@@ -567,7 +567,7 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
             for step in steps
             if step["kind"] != "ntp_service"
         ]
-        file = os.path.join(params["state_dir"], Memory.FOLDER, f"certificate-{params['hostname']}.pem")
+        file = os.path.join(params["state_dir"], KeptRecord.FOLDER, f"certificate-{params['hostname']}.pem")
         login = trust.handed_on(params, file) if steps and not check_mode else {}
         answer = {"calls": calls, "login": login, "interfaces": _interfaces(state, want)}
         return {**shown(steps), **answer, "warnings": warnings}
@@ -597,7 +597,7 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
 
 
 def _note_settings(
-    record: Memory, params: Mapping[str, object], state: NetworkState, kept: Mapping[str, object]
+    record: KeptRecord, params: Mapping[str, object], state: NetworkState, kept: Mapping[str, object]
 ) -> None:
     """Put the settings into the record, with whose they are on which host, for other testbeds to see."""
     record.data = {key: value for key, value in record.data.items() if key in AREAS}

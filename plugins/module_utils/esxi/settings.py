@@ -28,7 +28,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json
-from ..core.memory import Memory
+from ..core.kept_record import KeptRecord
 from ..core.steps import Step
 from .session import Session
 from .states import HostSystem
@@ -257,7 +257,7 @@ def serve(session: Session, host: HostSystem, steps: list[Step]) -> None:
                 services.RestartService(id=SERVICE)
 
 
-def of_others(record: Memory, state: Mapping[str, object]) -> dict[str, str]:
+def of_others(record: KeptRecord, state: Mapping[str, object]) -> dict[str, str]:
     """{setting: testbed} that other testbeds with the same folder have set on this host, as far as it still is as they set it."""
     result = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(record.path)), "network-*.json"))):

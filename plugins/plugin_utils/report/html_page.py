@@ -108,7 +108,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
                 ("published", "Published"),
                 ("clients", "Clients"),
                 ("networks", "Network"),
-                ("beats", "Beat"),
+                ("beats", "Reference check"),
                 ("steady", "Steady state"),
             )
             if parts[name]

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ...module_utils.core.failure import Failure, bad_value
-from ...module_utils.core.memory import Memory
+from ...module_utils.core.kept_record import KeptRecord
 from ...module_utils.core.steps import Step
 from ..action import CollectionAction
 from . import script_text
@@ -41,7 +41,7 @@ def refuse_unmarked(connection: Any, host: str) -> None:
         )
 
 
-class WindowsMemory(Memory):
+class WindowsRecord(KeptRecord):
     """The record of one host and one area on the controller, as those of ESXi hosts."""
 
     FOLDER = "windows"
@@ -165,7 +165,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
 
     def perform(self, params: dict[str, Any]) -> dict[str, Any]:
         if params.get("state_dir"):
-            self.memory = WindowsMemory(
+            self.memory = WindowsRecord(
                 params["state_dir"], self.AREA, params["testbed_id"], self.task_vars["inventory_hostname"]
             )
         state = self.state(self.files(params))

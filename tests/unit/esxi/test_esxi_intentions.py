@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.memory import Memory
+from ansible_collections.storlab.testbed.plugins.module_utils.core.kept_record import KeptRecord
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.intentions import Intentions
 
 WANT = {"name": "ds1", "type": "vmfs", "naa": "6001405aa", "server": None, "path": None, "state": "present"}
@@ -32,7 +32,7 @@ def clock():
 @pytest.fixture
 def make(tmp_path, clock):
     """Those of a host, read from the disk as the next run does."""
-    return lambda host="esx1": Intentions(Memory(str(tmp_path), "datastore-lab", "esx1"), host, clock)
+    return lambda host="esx1": Intentions(KeptRecord(str(tmp_path), "datastore-lab", "esx1"), host, clock)
 
 
 def test_an_intention_is_on_disk_before_the_call_and_says_device_name_time_and_host(make, tmp_path):

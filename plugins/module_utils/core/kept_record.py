@@ -15,7 +15,7 @@ from .files import read_json, write_json
 SHAPE = {"datastores?": {str: dict}, "before?": dict, "settings?": {str: dict}, "secrets?": {str: dict}}
 
 
-class Memory:
+class KeptRecord:
     """What a host looked like before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
 
     FOLDER = "esxi"
