@@ -50,7 +50,7 @@ class CollectionAction(ActionBase):
         remedy = "Give the controller's user the right to write there."
         return Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
 
-    def perform(self, params: dict[str, Any]) -> dict[str, Any]:
+    def perform(self, params: dict[str, object]) -> dict[str, Any]:
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class CollectionAction(ActionBase):
         """Every argument of SPEC, converted and with its default; Failure 'bad_value' names what is wrong."""
         return self.checked(self.SPEC)
 
-    def checked(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def checked(self, spec: dict[str, object]) -> dict[str, Any]:
         # A copy, because Ansible completes the very mappings that are defaults.
         checked = ArgumentSpecValidator(copy.deepcopy(spec), **self.RULES).validate(self.arguments())
         if checked.error_messages:

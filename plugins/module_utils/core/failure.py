@@ -38,7 +38,7 @@ class Failure(Exception):
         self.remedy = remedy
         self.details = details
 
-    def as_result(self) -> dict[str, Any]:
+    def as_result(self) -> dict[str, object]:
         """Keyword arguments for ``fail_json`` or an action plugin's result (which adds ``failed``)."""
         whole = {"code": self.code, "what": self.what, "remedy": self.remedy, "details": self.details}
         return {"msg": str(self), "failure": whole}
@@ -63,7 +63,7 @@ def messages(faults: Iterable[Fault]) -> str:
     return " ".join(fault["message"] for fault in faults)
 
 
-def bad_value(variable: str, value: Any, remedy: str, **details: Any) -> Failure:
+def bad_value(variable: str, value: object, remedy: str, **details: Any) -> Failure:
     """The failure for bad input: names the variable, the value and the remedy."""
     return Failure("bad_value", f"{variable} is {value!r}.", remedy, variable=variable, value=value, **details)
 

@@ -14,7 +14,7 @@ import hashlib
 import ipaddress
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .failure import bad_value
@@ -92,7 +92,7 @@ def spelled(name: str, known: Iterable[str]) -> str:
     return next((other for other in known if same_iqn(other, name)), name)
 
 
-def initiator_key(variable: str, initiator: dict[str, Any]) -> str:
+def initiator_key(variable: str, initiator: Mapping[str, object]) -> str:
     """The one of INITIATOR_KEYS that is given."""
     given = [key for key in INITIATOR_KEYS if initiator.get(key)]
     if len(given) != 1:

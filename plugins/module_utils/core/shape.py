@@ -34,7 +34,7 @@ def misfit(value: object, shape: object, where: str = "it") -> str | None:
     return None if fits else f"{where} is {_kind(value)}, not {' or '.join(_word(kind) for kind in kinds)}"
 
 
-def _of_key(value: dict[str, object], key: Any, inner: Any, where: str) -> str | None:
+def _of_key(value: dict[str, object], key: Any, inner: object, where: str) -> str | None:
     if key is str:
         return _first(misfit(part, inner, _below(where, name)) for name, part in value.items())
     name = key[:-1] if key.endswith("?") else key

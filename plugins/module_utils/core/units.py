@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 ABSENT = "–"
@@ -31,7 +32,7 @@ def exact(value: float) -> str:
     )
 
 
-def _scaled(value: float, steps: tuple[Any, ...]) -> str:
+def _scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
     """The value in the largest unit in which it is, once rounded, still at least 1."""
     for factor, suffix in reversed(steps):
         # 999.5 is 1000 in three digits, so it belongs to the next unit.

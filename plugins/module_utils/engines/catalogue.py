@@ -18,14 +18,14 @@ from .iometer import Iometer
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer(), Elbencho())}
 
 
-def engine_of(name: Any, variable: str = "engine") -> Engine:
+def engine_of(name: object, variable: str = "engine") -> Engine:
     """The engine of this name; Failure 'bad_value' for another."""
     if name not in ENGINES:
         raise bad_value(variable, name, f"Use one of {', '.join(ENGINES)}.")
     return ENGINES[name]
 
 
-def misplaced(name: Any, platform: str) -> tuple[str, str] | None:
+def misplaced(name: object, platform: str) -> tuple[str, str] | None:
     """(what is wrong, what to do) of an engine of this name on hosts of a platform (linux or windows); None when it runs there, or is unknown."""
     if not isinstance(name, str) or name not in ENGINES:
         return None

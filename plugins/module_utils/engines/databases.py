@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from . import hammerdb_load, pgbench, sysbench, tproc_c_mariadb, tproc_c_postgresql, transactions
@@ -77,12 +77,12 @@ DRIVERS = {load.driver.name: load.driver for load in LOADS.values()}
 RAWS = {**{driver.name: driver.raw for driver in DRIVERS.values()}, hammerdb_load.NAME: hammerdb_load.RAW}
 
 
-def of_workload(workload: dict[str, Any]) -> str:
+def of_workload(workload: Mapping[str, object]) -> str:
     """The database of a point. The first that there was is not named by its points."""
     return str(workload.get("database", DEFAULT))
 
 
-def engine_of(workload: dict[str, Any]) -> str:
+def engine_of(workload: Mapping[str, object]) -> str:
     """What drives a point: the database's own driver, where it is not said."""
     return str(workload.get("driver") or LOADS[of_workload(workload)].driver.name)
 

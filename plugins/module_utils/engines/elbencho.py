@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -89,7 +90,7 @@ class Elbencho(Engine):
             return None, None
         return float(sum(int(row[9]) for row in last)), float(sum(int(row[8]) for row in last) << 20)
 
-    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+    def results(self, text: str, servers: Sequence[object] | None = None) -> list[Any]:
         return results(text)
 
 

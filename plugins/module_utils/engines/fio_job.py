@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..core.failure import Failure, bad_value
@@ -176,7 +177,7 @@ WORKLOAD_KEYS = {
 }
 
 
-def ioengine(path: Any, workload: Workload | None = None) -> str:
+def ioengine(path: object, workload: Workload | None = None) -> str:
     """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
     return "null" if path is None else _device_engine(path, workload or {})
 
@@ -212,7 +213,7 @@ def check(point: Point) -> None:
     _job_options(point)
 
 
-def _job_options(point: Point, log_ms: int | None = None, clock: str | None = None) -> dict[str, Any]:
+def _job_options(point: Point, log_ms: int | None = None, clock: str | None = None) -> dict[str, object]:
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
@@ -321,7 +322,7 @@ def _common(point: Point, reduces_data: bool = False) -> dict[str, Any]:
     return options
 
 
-def _data(data: dict[str, Any], reduces_data: bool) -> dict[str, Any]:
+def _data(data: Mapping[str, object], reduces_data: bool) -> dict[str, object]:
     pattern = data.get("pattern", "random")
     if pattern == "zero":
         return {"zero_buffers": 1}
@@ -336,7 +337,7 @@ def _data(data: dict[str, Any], reduces_data: bool) -> dict[str, Any]:
     return {"scramble_buffers": 1}
 
 
-def _duration(workload: Workload) -> dict[str, Any]:
+def _duration(workload: Workload) -> dict[str, float]:
     options = {"runtime": workload["runtime_s"], "ramp_time": workload["ramp_s"]}
     if by_time(workload):
         return {"time_based": 1, **options}
@@ -377,7 +378,7 @@ def _access(workload: Workload) -> dict[str, Any]:
     return options
 
 
-def _sizes(workload: Workload) -> dict[str, Any]:
+def _sizes(workload: Workload) -> dict[str, int] | dict[str, str]:
     if "block_size_bytes" in workload:
         return {"bs": workload["block_size_bytes"]}
     if "block_size_range" in workload:
@@ -401,7 +402,7 @@ def _sliced(workload: Workload) -> bool:
     return workload["random_percent"] < 100 or "verify" in workload
 
 
-def _pace(workload: Workload) -> dict[str, Any]:
+def _pace(workload: Workload) -> dict[str, object]:
     options: dict[str, Any] = {}
     if "think_time_us" in workload:
         options.update({"thinktime": workload["think_time_us"], "thinktime_blocks": workload["burst"]})
@@ -444,7 +445,7 @@ def _rate(workload: Workload, key: Rate) -> dict[str, Any]:
     return {"rate_iops" if by_count else "rate": limits}
 
 
-def _sync(workload: Workload) -> dict[str, Any]:
+def _sync(workload: Workload) -> dict[str, object]:
     sync, options = workload.get("sync", {}), {}
     if "mode" in sync:
         options["sync"] = sync["mode"]
@@ -463,7 +464,7 @@ def _sync(workload: Workload) -> dict[str, Any]:
     return options
 
 
-def _verify(workload: Workload, path: Any) -> dict[str, Any]:
+def _verify(workload: Workload, path: object) -> dict[str, object]:
     """An amount is written, then read back and compared. Figures are of the writing alone."""
     if "verify" not in workload:
         return {}
@@ -501,7 +502,7 @@ def _verify(workload: Workload, path: Any) -> dict[str, Any]:
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
-def _refuse_options(workload: Workload, path: Any) -> None:
+def _refuse_options(workload: Workload, path: object) -> None:
     options, where, windows = passed_through(workload), "engine_options.fio.", _of_windows(path)
     engine = _device_engine(path, workload)
     # The null engine of a ceiling is on either.
@@ -558,12 +559,12 @@ def _refuse_options(workload: Workload, path: Any) -> None:
         )
 
 
-def _options(workload: Workload, path: Any) -> dict[str, Any]:
+def _options(workload: Workload, path: object) -> dict[str, Any]:
     """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
     options = passed_through(workload)
     own = IOENGINES[_device_engine(path, workload)] if path is None else ()
     return {name: value for name, value in options.items() if name != "ioengine" and name not in own}
 
 
-def _render(name: str, options: dict[str, Any]) -> str:
+def _render(name: str, options: Mapping[str, object]) -> str:
     return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -18,7 +19,7 @@ BINS_SHARE = 1 / 32
 READABLE_BINS = (2, 20)
 
 
-def impossible(raw: dict[str, Any], release: tuple[Any, ...]) -> str | None:
+def impossible(raw: dict[str, Any], release: tuple[int, ...]) -> str | None:
     """Why the latencies of a direction, as fio writes them, contradict each other; None where they do not.
 
     The reader of the file refuses damaged ones.
@@ -41,7 +42,7 @@ def _completion(parts: dict[str, Any]) -> str | None:
     return f"completion took {part:g} on average, but the whole I/O {whole:g}."
 
 
-def _percentiles(values: dict[str, Any], release: tuple[Any, ...]) -> str | None:
+def _percentiles(values: Mapping[str, object], release: tuple[object, ...]) -> str | None:
     """fio's own percentiles agree with its bins."""
     bins, given = values.get("bins"), values.get("percentile")
     if not bins or not isinstance(bins, dict) or not isinstance(given, dict) or release < READABLE_BINS:
@@ -60,5 +61,5 @@ def _percentiles(values: dict[str, Any], release: tuple[Any, ...]) -> str | None
     return None
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None

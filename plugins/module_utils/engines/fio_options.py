@@ -350,7 +350,7 @@ def _split(text: str) -> dict[str, int] | None:
     }
 
 
-def _optional(options: dict[str, str], direction: str) -> dict[str, Any]:
+def _optional(options: dict[str, str], direction: str) -> dict[str, object]:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
     keys: dict[str, Any] = {}
     rest = _rest(options)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure
@@ -54,7 +55,7 @@ def results(text: str) -> list[Any]:
     return runs
 
 
-def _summaries(text: str) -> list[Any]:
+def _summaries(text: str) -> list[dict[str, object]]:
     """The runs of one or several documents of jobs summaryjson, whatever is printed around them."""
     decoder, runs, position = json.JSONDecoder(), [], text.find("{")
     while position >= 0:
@@ -75,7 +76,7 @@ def _summaries(text: str) -> list[Any]:
     return runs
 
 
-def _summary(document: dict[str, Any]) -> dict[str, Any]:
+def _summary(document: Mapping[str, object]) -> dict[str, Any]:
     def part(name: str) -> dict[str, Any]:
         value = document.get(name)
         return value if isinstance(value, dict) else {}
@@ -95,7 +96,7 @@ def _summary(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -145,7 +146,7 @@ def _users_failed(part: str) -> list[dict[str, str]]:
     )
 
 
-def _judged(figures: dict[str, int], database: Any, failed: list[dict[str, str]]) -> dict[str, Any]:
+def _judged(figures: dict[str, int], database: object, failed: list[dict[str, str]]) -> dict[str, Any]:
     """{tpm, nopm, database, failures, status} of what HammerDB reported: {tpm, nopm} in as far as it did."""
     failures = list(failed)
     if not figures:

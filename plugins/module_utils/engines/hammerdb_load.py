@@ -9,6 +9,7 @@ in minutes, and says two rates, which are the database's own counts; it has no l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure
@@ -25,7 +26,7 @@ OWNER = "tpcc"
 CONDITIONS = (1, 2, 3, 4)
 
 
-def _settings(database: str, place: dict[str, Any]) -> list[tuple[str, str, Any]]:
+def _settings(database: str, place: Mapping[str, object]) -> list[tuple[str, str, object]]:
     """[(dictionary, key, value)]. The private socket lets the system's user in without a password, so what is said as one is never asked for."""
     if database == "postgresql":
         return [
@@ -50,7 +51,7 @@ def _settings(database: str, place: dict[str, Any]) -> list[tuple[str, str, Any]
     ]
 
 
-def _script(database: str, place: dict[str, Any], more: dict[str, Any], steps: list[str]) -> str:
+def _script(database: str, place: Mapping[str, object], more: Mapping[str, object], steps: list[str]) -> str:
     name = {"postgresql": "pg", "mariadb": "maria"}[database]
     settings = [*_settings(database, place), *(("tpcc", f"{name}_{key}", value) for key, value in more.items())]
     lines = [f"diset {dictionary} {key} {{{value}}}" for dictionary, key, value in settings]
@@ -63,7 +64,7 @@ def build(database: str, place: dict[str, Any], warehouses: int) -> str:
     return _script(database, place, {"count_ware": warehouses, "num_vu": users}, ["buildschema"])
 
 
-def drive(database: str, place: dict[str, Any], workload: dict[str, Any]) -> str:
+def drive(database: str, place: Mapping[str, object], workload: dict[str, Any]) -> str:
     minutes = {"rampup": workload["ramp_s"] // MINUTE_S, "duration": workload["runtime_s"] // MINUTE_S}
     more = {"count_ware": workload["warehouses"], "driver": "timed", **minutes, "timeprofile": "false"}
     steps = ["loadscript", f"vuset vu {workload['virtual_users']}", "vucreate", "vurun", "vudestroy"]

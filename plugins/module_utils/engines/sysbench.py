@@ -36,7 +36,7 @@ def environment(_workload: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def argv(program: str, _major: int, workload: dict[str, Any], place: dict[str, Any]) -> list[str]:
+def argv(program: str, _major: int, workload: dict[str, Any], place: dict[str, object]) -> list[str]:
     """place: {socket_dir, user, database, scripts: folder of them, log: prefix of the log, processors}."""
     return [
         program,

@@ -57,7 +57,7 @@ def _host_options(session: Session, host: HostSystem) -> dict[str, object]:
         return _known({key: adapter.host_option(session, host, key) for key in adapter.HOST_OPTIONS})
 
 
-def _power(session: Session, host: HostSystem) -> dict[str, Any]:
+def _power(session: Session, host: HostSystem) -> dict[str, object]:
     with session.doing("read its power policy"):
         info = session.properties(host, "config.powerSystemInfo").get("config.powerSystemInfo")
     return {"policy": info.currentPolicy.shortName} if info else {}

@@ -526,7 +526,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[str, object]:
     """What the module esxi_network does: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
     host = session.host()
     present = params["state"] == "present"

@@ -56,7 +56,7 @@ def iso_plan(
     iso: dict[str, Any],
     testbed_id: str,
     size_bytes: int | None,
-    sidecar: dict[str, Any] | None,
+    sidecar: dict[str, object] | None,
     local: dict[str, Any] | None,
 ) -> list[Step]:
     """Steps that bring an ISO image onto its datastore; none when it is there.

@@ -161,7 +161,7 @@ def _certificate(params: dict[str, Any], context: ssl.SSLContext, binary: bool) 
 # ---------------------------------------------------------------- for modules of others, which know no fingerprint
 
 
-def handed_on(params: dict[str, Any], file: str) -> dict[str, Any]:
+def handed_on(params: dict[str, object], file: str) -> dict[str, object]:
     """{validate_certs, ca_file}: how a module that knows no ``thumbprint`` checks the certificate that is checked here already.
 
     ca_file is for the environment's SSL_CERT_FILE; None for what the controller trusts. A certificate that is known by its fingerprint is

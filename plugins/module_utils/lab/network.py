@@ -49,7 +49,7 @@ def refuse_running_machines(name: str) -> None:
         )
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, str]:
     name, wanted = params["netns"], desired(params)
     steps = netns.plan(netns.read_state(name), wanted)
     if not check_mode:

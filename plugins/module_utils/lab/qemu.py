@@ -88,7 +88,7 @@ def secret_dir(run_dir: str) -> str:
     return os.path.join(run_dir, "tls")
 
 
-def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
+def blockdev(disk: dict[str, Any], number: int) -> dict[str, object]:
     """A disk as QEMU's -blockdev takes it."""
     cache = {"direct": disk.get("cache", "none") == "none", "no-flush": False}
     read_only = bool(disk.get("readonly"))

@@ -65,7 +65,7 @@ def instance(pid: int) -> str:
     return f"{read_text('/proc/sys/kernel/random/boot_id')}:{pid}:{started}" if started else ""
 
 
-def wait_until_gone(find: Callable[[], Any], timeout_s: float) -> bool:
+def wait_until_gone(find: Callable[[], object], timeout_s: float) -> bool:
     """Whether ``find`` finds nothing any more within the time."""
     deadline = time.monotonic() + timeout_s
     while find():

@@ -85,7 +85,7 @@ def _options(of_mount: str, of_file_system: str) -> str:
     )
 
 
-def mounted_at(mounts: list[dict[str, Any]], mount_point: str) -> dict[str, Any] | None:
+def mounted_at(mounts: list[dict[str, object]], mount_point: str) -> dict[str, Any] | None:
     """What is seen at a mount point; None when nothing is mounted there."""
     return next((mount for mount in reversed(mounts) if mount["mount_point"] == mount_point), None)
 

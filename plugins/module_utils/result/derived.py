@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 BEYOND = 10  # I/Os beyond a percentile that it needs to be known
@@ -25,7 +26,7 @@ def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | N
     }
 
 
-def thin(part: dict[str, Any], percents: dict[float, str]) -> set[str]:
+def thin(part: Mapping[str, object], percents: dict[float, str]) -> set[str]:
     """The percentiles (values of ``percents``) that too few I/Os of a direction are beyond for them to be known: fewer than BEYOND of them."""
     ios = part.get("ios")
     if not isinstance(ios, (int, float)):

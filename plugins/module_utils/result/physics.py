@@ -17,6 +17,7 @@ An engine that breaks one has lost count or its clock has stepped. That IOPS and
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure, Fault
@@ -77,7 +78,7 @@ def checks(
     return made + latency_checks(total)
 
 
-def latency_checks(total: dict[str, Any]) -> list[dict[str, Any]]:
+def latency_checks(total: dict[str, Any]) -> list[dict[str, object]]:
     """mean_in_range: least_ns <= mean_ns <= most_ns. bins_and_mean: the same of what the bins of the histogram allow. Only those that fail."""
     mean, made = total.get("latency_mean_ns"), []
     if mean is None:
@@ -106,7 +107,7 @@ def _range(name: str, mean: float, least: float, most: float) -> dict[str, Any]:
     }
 
 
-def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
+def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, object]]:
     """[read_share] where a workload of one direction did some of the other."""
     read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
     wanted = workload["read_percent"]
@@ -117,7 +118,7 @@ def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"name": "read_share", "ok": False, "read_percent": share, "wanted_percent": wanted}]
 
 
-def _idle(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
+def _idle(workload: Workload, part: dict[str, Any]) -> list[dict[str, object]]:
     """[least_in_flight] where hardly ever an I/O was on its way, and no option, pause or rate explains it.
 
     stalled_s of a part: how long no I/O was completed at all. A host that stands still adds to no latency.
@@ -141,7 +142,7 @@ def _idle(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def flags(checks: list[dict[str, Any]]) -> list[str]:
+def flags(checks: Sequence[Mapping[str, object]]) -> list[str]:
     """Flags for the checks that fail without making the point fail."""
     return [RARELY] if any(check["name"] == "least_in_flight" for check in checks) else []
 
@@ -156,7 +157,7 @@ def _held_back(workload: Workload, part: dict[str, Any]) -> bool:
     )
 
 
-def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Fault]]:
+def judged(workload: Workload, parts: list[dict[str, object]]) -> tuple[list[dict[str, Any]], list[Fault]]:
     """(checks, failures) of a point: of several parts the check that failed, else the last; failures [{code, message}].
 
     parts: each run of the engine that the point's figures are of, on each host of many: {runtime_s, total, …}.

@@ -71,7 +71,7 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
 
 def of_windows(
     windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """The check of one run of the engine, see ``check``; None when its windows are no evidence. pause_s: what the workload itself waits in between.
 
     windows: as ``seen`` makes it. What of the run time lies before the first and after the last window with I/O is a stretch like any other.

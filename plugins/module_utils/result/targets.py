@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 TIMES = {"ns": 1.0, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
 FACTORS = {"": 1.0, "k": 1e3, "M": 1e6}
@@ -57,7 +56,7 @@ class Target:
     part: str = "total"
 
 
-def parse(value: Any) -> Target | None:
+def parse(value: object) -> Target | None:
     """The target that a text says; None when it says none."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     match = _LATENCY.match(text) or _RATE.match(text)

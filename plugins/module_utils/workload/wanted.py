@@ -65,7 +65,7 @@ def buffer_bytes(workload: Workload) -> int:
     return int(workload["workers"] * workload["queue_depth"] * block_bounds(workload)[1])
 
 
-def greatest_buffers(workloads: list[Any]) -> tuple[int, str]:
+def greatest_buffers(workloads: list[Workload]) -> tuple[int, str]:
     """(bytes, arithmetic) of the workload that needs most; (0, '') of none."""
     most = max(workloads, key=buffer_bytes, default=None)
     if most is None:

@@ -429,7 +429,7 @@ def _mix(value: Any, variable: str, sector: int) -> list[Any]:
     return sorted(parts, key=lambda part: part["size_bytes"])
 
 
-def _all_sizes(workload: Workload) -> list[Any]:
+def _all_sizes(workload: Workload) -> list[int]:
     if "block_sizes" in workload:
         return [part["size_bytes"] for parts in workload["block_sizes"].values() for part in parts]
     return [workload["block_size_bytes"]]
@@ -458,19 +458,19 @@ def _boolean(value: object, variable: str) -> bool:
     return value
 
 
-def _choice(value: Any, variable: str, choices: tuple[Any, ...]) -> str:
+def _choice(value: Any, variable: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise bad_value(variable, value, f"Use one of {', '.join(choices)}.")
     return str(value)
 
 
-def _keys(value: Any, allowed: tuple[Any, ...], variable: str) -> dict[str, Any]:
+def _keys(value: Any, allowed: tuple[str, ...], variable: str) -> dict[str, object]:
     if not isinstance(value, dict) or set(value) - set(allowed):
         raise bad_value(variable, value, f"Give a mapping with {', '.join(allowed[:-1])} and {allowed[-1]}.")
     return value
 
 
-def _exactly(value: Any, keys: tuple[Any, ...], variable: str) -> dict[str, object]:
+def _exactly(value: Any, keys: tuple[str, ...], variable: str) -> dict[str, object]:
     _keys(value, keys, variable)
     if set(value) != set(keys):
         raise bad_value(variable, value, f"Give both {keys[0]} and {keys[1]}.")

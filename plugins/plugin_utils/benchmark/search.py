@@ -127,7 +127,7 @@ def _validate_most(options: Mapping[str, object]) -> dict[str, object]:
     return {"key": options["key"], **_validate_reach(options, name)}
 
 
-def _validate_reach(options: Mapping[str, object], name: str) -> dict[str, Any]:
+def _validate_reach(options: Mapping[str, object], name: str) -> dict[str, float]:
     reach = {
         "low": _whole(options["low"], f"{name}.low", 1),
         "high": _whole(options["high"], f"{name}.high", 1),
@@ -478,7 +478,7 @@ def _answer_knee(search: Search, base: Workload, measured: Measured) -> dict[str
     return {"outcome": outcome, "found": best, "steps": steps}
 
 
-def _answer_ladder(search: Search, base: Workload, measured: Measured) -> dict[str, Any]:
+def _answer_ladder(search: Search, base: Workload, measured: Measured) -> dict[str, object]:
     rates = _rates(search, base, measured)
     steps = [
         {**entry, "percent": rates[entry["load"]], "reached": entry["iops"] >= REACHED_SHARE * entry["load"]}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -129,13 +130,13 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     return texts_by_fact
 
 
-def _by_generation(device: dict[str, Any], layer: Layer | None) -> dict[str, Any]:
+def _by_generation(device: dict[str, object], layer: Layer | None) -> dict[str, object]:
     """A host's facts of a device, with those apart that go with the contents of a disk that the testbed makes."""
     lasting = lasting_identity({"identity": device, "detail": mapping((layer or {}).get("detail"))})
     return {**lasting, "of_contents": _without(device, lasting)}
 
 
-def _without(all_of_it: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+def _without(all_of_it: Mapping[str, object], part: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in all_of_it.items() if key not in part}
 
 
@@ -148,7 +149,7 @@ def chain_hosts(layers: dict[str, Layer], name: str) -> set[str]:
     return {str(layers[below].get("host") or "") for below in _chain(layers, name) if below in layers} - {""}
 
 
-def _chain(layers: dict[str, Layer], name: Any) -> list[str]:
+def _chain(layers: dict[str, Layer], name: object) -> list[str]:
     chain: list[str] = []
     while isinstance(name, str) and name not in chain:
         chain.append(name)
@@ -156,7 +157,9 @@ def _chain(layers: dict[str, Layer], name: Any) -> list[str]:
     return chain
 
 
-def differences(baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str]) -> list[dict[str, Any]]:
+def differences(
+    baseline: Mapping[str, object], candidate: Mapping[str, object], under_test: list[str]
+) -> list[dict[str, Any]]:
     """[{fact, baseline, candidate, status}] of two mappings of facts; status is unexpected, under_test or ignored. A fact of one side lacks the other."""
     entries = []
     for fact in sorted({*baseline, *candidate}):

@@ -29,7 +29,7 @@ DOES = {
 }
 
 
-def drifts(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def drifts(lines: list[dict[str, Any]]) -> list[dict[str, object]]:
     """[{host, figure, values, verdict, change_percent?, p?}] of each figure of each host. lines: as store.beats.read returns them.
 
     verdict: 'slower' or 'faster' where the beats have a trend over the rounds that their own spread does not explain, 'steady' where they have none that is
@@ -101,12 +101,12 @@ def _logs(side: list[list[dict[str, Any]]], host: str, figure: str, runs: bool) 
     return [statistics.median(logs) for logs in of_runs if logs] if runs else [log for logs in of_runs for log in logs]
 
 
-def greatest(changed: list[dict[str, Any]], hosts: Collection[str]) -> dict[str, Any] | None:
+def greatest(changed: list[dict[str, object]], hosts: Collection[str]) -> dict[str, Any] | None:
     """The first of changes() that is of one of these hosts."""
     return next((change for change in changed if change["host"] in hosts), None)
 
 
-def headline(changed: list[dict[str, Any]]) -> str:
+def headline(changed: list[dict[str, object]]) -> str:
     """What a comparison says of the hosts, as a sentence; empty where none changed."""
     if not changed:
         return ""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -33,7 +34,7 @@ def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
     return "cannot_tell"
 
 
-def overall(counts: dict[str, Any]) -> str:
+def overall(counts: Mapping[str, object]) -> str:
     """One verdict over all: the first of these that any figure has."""
     return next(
         (verdict for verdict in ("worse", "different", "cannot_tell", "no_verdict", "better") if counts[verdict]),
@@ -82,7 +83,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
     return objections(comparison, wanted)
 
 
-def refuse_unmeasured(measured: set[str], wanted: list[dict[str, Any]]) -> None:
+def refuse_unmeasured(measured: set[str], wanted: Sequence[Mapping[str, object]]) -> None:
     for rule in wanted:
         if rule["metric"] and rule["metric"] not in measured:
             raise Failure(
@@ -145,12 +146,12 @@ def worst_percent(row: dict[str, Any], near: bool = False) -> float:
     return float(-row["change_low_percent"] if lower_is_worse else row["change_high_percent"])
 
 
-def outcome(hits: list[Any], unjudged: list[Any]) -> str:
+def outcome(hits: Sequence[object], unjudged: Sequence[object]) -> str:
     """What a pipeline is to make of it: 'failed' where a rule objects, 'inconclusive' where one could not be judged, else 'passed'."""
     return "failed" if hits else "inconclusive" if unjudged else "passed"
 
 
-def concluded(fail_on: list[str], hits: list[Any], unjudged: list[Any]) -> dict[str, Any]:
+def concluded(fail_on: list[str], hits: Sequence[object], unjudged: Sequence[object]) -> dict[str, object]:
     """{fail_on, hits, unjudged, outcome} as a comparison carries them; without rules there is no outcome."""
     judged = {"outcome": outcome(hits, unjudged)} if fail_on else {}
     return {"fail_on": fail_on, "hits": hits, "unjudged": unjudged, **judged}

@@ -16,7 +16,7 @@ METRIC = "duration_s lower"
 WHAT = "installation"
 
 
-def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, object]]:
     """[{baseline, candidate: {datastore, layer, value, low, high, repetitions}, verdict, change_percent …, sentence}], empty where there is but one datastore.
 
     Only installations of the same packages are compared, those that have a number of repetition: a machine on ESXi is installed once.
@@ -41,14 +41,14 @@ def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows_made
 
 
-def _results(installations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _results(installations: list[dict[str, object]]) -> list[dict[str, Any]]:
     """As the points that a comparison takes."""
     return [{**timed, "workload_id": WHAT, "status": "measured"} for timed in installations]
 
 
 def _with_sentence(
     match: comparison.Match, row: dict[str, Any], baseline: dict[str, Any], candidate: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     kept = {key: value for key, value in row.items() if not key.startswith("_")}
     for side, timed in (("baseline", baseline), ("candidate", candidate)):
         kept[side] = {**row[side], "datastore": timed["datastore"], "layer": timed["layer"]}

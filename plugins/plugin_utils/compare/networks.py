@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...module_utils.core import units
@@ -37,7 +37,7 @@ def sentence(line: dict[str, Any]) -> str:
 
 
 def used(
-    line: dict[str, Any], lines: list[Any], rates: Iterable[tuple[str, str, str, str, float]]
+    line: dict[str, Any], lines: Sequence[Mapping[str, object]], rates: Iterable[tuple[str, str, str, str, float]]
 ) -> dict[str, Any] | None:
     """{share, layer, workload, way} of the point that used most of a link; None where nothing is known of it.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +110,7 @@ def wanted_metrics(given: list[str] | None) -> list[Metric]:
     return metrics
 
 
-def select(results: list[dict[str, Any]], selector: dict[str, Any], side: str) -> list[dict[str, Any]]:
+def select(results: list[dict[str, object]], selector: dict[str, Any], side: str) -> list[dict[str, Any]]:
     """Results of the layer, variant and workload that a selector names; a name that none of them has is a Failure."""
     for key, field in SELECTORS.items():
         wanted = selector.get(field)
@@ -124,7 +125,7 @@ def select(results: list[dict[str, Any]], selector: dict[str, Any], side: str) -
     return results
 
 
-def field_of(result: dict[str, Any], key: str) -> str:
+def field_of(result: Mapping[str, object], key: str) -> str:
     return str(result.get(key) or "")
 
 
@@ -133,7 +134,7 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def checked(results: Any, side: str) -> None:
+def checked(results: object, side: str) -> None:
     if not isinstance(results, list) or not results:
         raise bad_value(side, results, "Give a list of results that is not empty.")
     for result in results:
@@ -152,7 +153,7 @@ def checked(results: Any, side: str) -> None:
             )
 
 
-def name_of(result: dict[str, Any]) -> str:
+def name_of(result: Mapping[str, object]) -> str:
     return str(
         result.get("point_id") or f"{result.get('layer')}.{result.get('workload_id')}.r{result.get('repetition')}"
     )
@@ -167,7 +168,9 @@ def reason_of(result: dict[str, Any]) -> str:
     return " ".join(map(str, words)) or "no reason was recorded"
 
 
-def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -> dict[tuple[str, ...], dict[Any, Any]]:
+def groups_of(
+    results: list[dict[str, object]], matched_by: list[str], side: str
+) -> dict[tuple[str, ...], dict[Any, Any]]:
     """{what a point is matched by: {repetition: result}} of what was measured; with several runs per side {(run, repetition): result}.
 
     Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
@@ -198,7 +201,7 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
     return groups
 
 
-def identity_of(result: dict[str, Any]) -> tuple[str, ...]:
+def identity_of(result: Mapping[str, object]) -> tuple[str, ...]:
     """What repetitions of a point must have in common beside its name, as text, in the order of IDENTITY."""
     engine = mapping(result.get("engine"))
     parts = (engine.get("name"), engine.get("ioengine"), result.get("targets"), result.get("working_set"))
@@ -208,7 +211,7 @@ def identity_of(result: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def order_of(group: dict[str, Any]) -> tuple[Any, ...]:
+def order_of(group: dict[str, Any]) -> tuple[object, ...]:
     first = next(iter(group.values()))
     kind, size_bytes = first.get("layer_kind"), mapping(first.get("workload")).get("block_size_bytes")
     return (
@@ -236,7 +239,7 @@ def some_of(groups: dict[tuple[str, ...], dict[Any, Any]]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
 
 
-def value_of(result: dict[str, Any], metric: Metric) -> float | None:
+def value_of(result: Mapping[str, object], metric: Metric) -> float | None:
     place: Any = result
     for part in metric.path:
         if part == "total" and "total" not in place:

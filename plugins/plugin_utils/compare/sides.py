@@ -25,11 +25,11 @@ METHODS = ("pairs", "groups", "runs")
 
 def compare_sides(
     baseline: dict[str, Any],
-    candidates: dict[str, dict[str, Any]],
+    candidates: dict[str, dict[str, object]],
     under_test: list[str],
     metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """{schema, margin_percent, method, counts, verdict, headline, baseline, sides, under_test, under_test_same}.
 
     baseline and each of candidates: a side as comparison.compare_runs takes it. sides: [{name, and what compare_runs returns of it}], in the order given;
@@ -120,7 +120,7 @@ def check(baseline: dict[str, Any], candidates: dict[str, dict[str, Any]]) -> No
 
 
 def _chosen(
-    baseline: dict[str, Any], candidates: dict[str, dict[str, Any]], under_test: list[str]
+    baseline: dict[str, object], candidates: dict[str, dict[str, Any]], under_test: list[str]
 ) -> dict[str, comparison.Chosen]:
     """Each candidate with the baseline, see comparison.choose; all that are unlike it are refused together."""
     chosen, unlike = {}, {}

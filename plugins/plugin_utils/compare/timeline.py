@@ -8,6 +8,7 @@ Time changes machines. A difference between sides that took turns cannot be what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -114,12 +115,12 @@ def in_turns(sides: list[int]) -> bool:
     return apart <= BALANCE * len(sides) and changes >= min(map(len, places))
 
 
-def in_time(group: Group, values: dict[Any, float]) -> list[float]:
+def in_time(group: Group, values: dict[object, float]) -> list[float]:
     """The values of a group's repetitions in the order in which they were measured."""
     return [values[number] for number in sorted(values, key=lambda number: (started(group[number]), number))]
 
 
-def times_of(ours: Group, theirs: Group, rounds: list[Any]) -> tuple[list[float], list[float]]:
+def times_of(ours: Group, theirs: Group, rounds: Sequence[object]) -> tuple[list[float], list[float]]:
     """(seconds of the baseline's starts, of the candidate's) in these rounds; their places in the sequence where a stamp is no time."""
     stamps = [[started(group[number]) for number in rounds] for group in (ours, theirs)]
     try:

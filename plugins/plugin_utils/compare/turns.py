@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from ...module_utils.core.failure import bad_value
@@ -25,7 +26,7 @@ KEYS = (*SIDES, "rounds", "seed", "playbook", "arguments")
 NAME = "testbed_gate"
 
 
-def drawn_order(sides: list[Any], seed: Any, number: int) -> list[Any]:
+def drawn_order(sides: Sequence[str], seed: object, number: int) -> list[str]:
     """The sides (names, or mappings with a name) in the order in which round ``number`` measures them."""
 
     def place(side: Any) -> str:
@@ -35,7 +36,7 @@ def drawn_order(sides: list[Any], seed: Any, number: int) -> list[Any]:
     return sorted(sides, key=place)
 
 
-def gate_turns(gate: Any, run_id: str, results_dir: str, inventories: list[str]) -> list[dict[str, Any]]:
+def gate_turns(gate: Any, run_id: str, results_dir: str, inventories: list[str]) -> list[dict[str, object]]:
     """[{round, side, run_id, command, plays: [arguments of ansible-playbook], text}] of all turns, in order.
 
     Failure 'bad_value' for a gate that makes no sense.
@@ -70,7 +71,7 @@ def gate_turns(gate: Any, run_id: str, results_dir: str, inventories: list[str])
     return turns
 
 
-def checked(gate: Any) -> dict[str, Any]:
+def checked(gate: object) -> dict[str, Any]:
     """The complete gate."""
     if not isinstance(gate, dict) or not all(isinstance(gate.get(side), dict) for side in SIDES):
         raise bad_value(
@@ -115,7 +116,7 @@ def checked(gate: Any) -> dict[str, Any]:
     }
 
 
-def _side(name: str, given: dict[str, Any]) -> dict[str, Any]:
+def _side(name: str, given: dict[str, Any]) -> dict[str, object]:
     side = {"command": "", "inventory": "", "vars": {}, "build": False, **given}
     for key in ("command", "inventory"):
         if not isinstance(side[key], str):

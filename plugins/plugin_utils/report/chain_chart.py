@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ Place = tuple[float, float]  # left, top
 Frame = tuple[str, float, float, float, float]  # host, left, top, width, height
 
 
-def chain_chart(ident: str, layers: list[Layer], measured: dict[str, Any], width: int) -> plot.Chart | None:
+def chain_chart(ident: str, layers: list[Layer], measured: Mapping[str, str], width: int) -> plot.Chart | None:
     """The chain as it really is: one lane a chain of parents, one band a host, an arrow along each parent.
 
     layers: bottom first. measured: layer name -> one line of figures; the others are drawn dim and said to be unmeasured.

@@ -178,7 +178,7 @@ def junit(comparison: dict[str, Any]) -> str:
     return suites([(f"{comparison['candidate']['label']} against {comparison['baseline']['label']}", comparison)])
 
 
-def suites(comparisons: list[tuple[str, dict[str, Any]]]) -> str:
+def suites(comparisons: list[tuple[str, dict[str, object]]]) -> str:
     """Each comparison a suite of this name."""
     texts = "\n".join(_suite(name, comparison) for name, comparison in comparisons)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{texts}</testsuites>\n'

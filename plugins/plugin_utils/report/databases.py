@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils.core import units
@@ -74,7 +74,7 @@ def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: statistics.fmean(values) for name, values in rates.items()}
 
 
-def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[str, object]]:
+def published(record: dict[str, Any], known: Sequence[Mapping[str, object]] = ()) -> list[dict[str, object]]:
     """[{where, note, and tpm, nopm where given}] of what others have published of such a load, each once.
 
     record: of a run, whose requests say it. known: what is known beside it, as a request says it.
@@ -135,7 +135,7 @@ def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | 
     return Table("Database loads", head, fields) if fields else None
 
 
-def beside(figures: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Table | None:
+def beside(figures: list[dict[str, object]], rows: list[dict[str, object]]) -> Table | None:
     """What others have published, a figure a row, beside what was measured of it; None where nothing was published.
 
     figures: as published makes them. rows: [{layer, workload_id, tpm, nopm}], empty where no load was measured.

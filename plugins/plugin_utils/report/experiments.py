@@ -152,7 +152,7 @@ def _between(started: str, finished: str) -> int:
     return int((last - first).total_seconds())
 
 
-def _words(words: dict[str, Any]) -> str:
+def _words(words: Mapping[str, object]) -> str:
     """As it may stand in an inventory, in one line."""
     if not words:
         return ""

@@ -117,7 +117,7 @@ class _Columns:
         ]
 
 
-def without_thin(part: dict[str, Any]) -> dict[str, Any]:
+def without_thin(part: dict[str, object]) -> dict[str, Any]:
     """A direction without the percentiles that too few I/Os are beyond."""
     gone = thin(part, PERCENTILES)
     return {key: value for key, value in part.items() if key not in gone} if gone else part

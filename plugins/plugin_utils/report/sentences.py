@@ -200,7 +200,7 @@ def flags(report: Report, environments: dict[str, object]) -> list[Finding]:
     )
 
 
-def differing(known: dict[str, Any] | None) -> list[Finding]:
+def differing(known: dict[str, object] | None) -> list[Finding]:
     """That verify_results finds other figures than those stored."""
     differs = known and not known["outdated"] and known["verdict"] == "differs"
     return [_warning(verify.sentence(known))] if known and differs else []
@@ -369,7 +369,7 @@ def trust(report: Report) -> str:
     return "No check found a problem with the figures."
 
 
-def verified(known: dict[str, Any] | None) -> str:
+def verified(known: dict[str, object] | None) -> str:
     if known is None:
         return ""
     if known["outdated"]:

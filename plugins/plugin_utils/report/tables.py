@@ -29,7 +29,7 @@ class Table(NamedTuple):
     css: str = ""
 
 
-def cell(value: Any, text: str, css: str = "") -> Field:
+def cell(value: object, text: str, css: str = "") -> Field:
     """A figure: exact for programs, rounded for readers; a dash where nothing was measured."""
     css = f"n {css}".rstrip()
     return Field(text, value, css) if value is not None else Field(units.ABSENT, None, f"{css} absent")

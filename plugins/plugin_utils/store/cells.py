@@ -74,7 +74,7 @@ def is_measured(result: dict[str, object]) -> bool:
     return result["status"] == "measured" and bool(directions_of(result))
 
 
-def by_time(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def by_time(results: list[dict[str, object]]) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
 
 
@@ -158,12 +158,12 @@ def bounds_of(parts: Sequence[Mapping[str, object]], metric: str) -> tuple[float
     return (min(least), max(most)) if len(least) == len(most) == len(parts) else None
 
 
-def _median(values: Iterable[Any]) -> Figure | None:
+def _median(values: Iterable[object]) -> Figure | None:
     known = [value for value in values if isinstance(value, (int, float))]
     return Figure(statistics.median(known), min(known), max(known)) if known else None
 
 
-def _medians(parts: Iterable[dict[str, Any] | None], metrics: tuple[str, ...]) -> dict[str, Figure]:
+def _medians(parts: Iterable[Mapping[str, object] | None], metrics: tuple[str, ...]) -> dict[str, Figure]:
     """metric -> Figure over the repetitions, of what at least one of them has."""
     known = [part for part in parts if isinstance(part, dict)]
     return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in known))}

@@ -13,6 +13,8 @@ from ...module_utils.core.failure import messages
 from ...module_utils.core.layers import Layer
 from ...module_utils.engines import databases, hammerdb_load
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
+from ...module_utils.result.schema import Result
+from ...module_utils.workload.point import Point
 
 # A figure of such a load that others have published, as an argument.
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -70,7 +72,7 @@ def point_of(params: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -> dict[str, object]:
+def planned(point: Point, layer: Layer, testbed_id: str, run_id: str) -> dict[str, object]:
     """point.json: what the result is made with, beside what the host kept."""
     return {
         "point": point,
@@ -83,9 +85,7 @@ def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -
     }
 
 
-def read_point(
-    point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, bytes]
-) -> dict[str, object]:
+def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, bytes]) -> dict[str, object]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
     file = databases.RAWS[request["engine"]]
     raw, meta = json.loads(files[file]), json.loads(files["meta.json"])
@@ -116,7 +116,7 @@ def read_point(
     )
 
 
-def summary(result: dict[str, Any]) -> dict[str, object]:
+def summary(result: Result) -> dict[str, object]:
     """The result as a fact: without histograms."""
     kinds = {
         kind: {key: value for key, value in figures.items() if key != "histogram"}

@@ -241,7 +241,7 @@ def as_parquet(rows: list[dict[str, object]]) -> bytes:
 # ---------------------------------------------------------------- time series
 
 
-def as_prometheus(rows: list[dict[str, Any]]) -> bytes:
+def as_prometheus(rows: list[dict[str, object]]) -> bytes:
     """Gauges without a time stamp, which the textfile collector and the push gateway refuse; when a point ended is a gauge of its own.
 
     Which run it is says the label of storlab_run_info alone, as is the custom for what changes from time to time.

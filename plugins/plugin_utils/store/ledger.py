@@ -196,7 +196,7 @@ def _write(descriptor: int, content: bytes) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def _finding(number: int, reason: str) -> dict[str, Any]:
+def _finding(number: int, reason: str) -> dict[str, object]:
     return {"file": f"../{FILE}", "field": f"line {number}", "reason": reason}
 
 

@@ -417,7 +417,7 @@ def _read(run: Run, name: str, kinds: tuple[type, ...]) -> Any:
     return content
 
 
-def read_series(folder: str, result: dict[str, Any]) -> dict[str, Any] | None:
+def read_series(folder: str, result: dict[str, Any]) -> dict[str, object] | None:
     """The samples of one point, {interval_s, columns, rows}; None when there are none that can be used."""
     file = result["files"].get("series")
     if not file or file["state"] in ("missing", "differs"):
@@ -433,7 +433,7 @@ def read_series(folder: str, result: dict[str, Any]) -> dict[str, Any] | None:
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _slim(result: Mapping[str, object], once: dict[Any, Any]) -> dict[str, object]:
+def _slim(result: Mapping[str, object], once: dict[object, object]) -> dict[str, object]:
     """The same with what results have in common once in memory: keys, and the words that name them.
 
     once: what was met so far, from call to call.

@@ -19,7 +19,7 @@ import os
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.request import pathname2url
 
@@ -56,7 +56,7 @@ def name_of(point: bytes) -> str:
     return point.decode("utf-8", "surrogatepass")
 
 
-def sealed(values: Sequence[Any]) -> str:
+def sealed(values: Sequence[object]) -> str:
     """A seal over the columns of a row. It is no secret: it tells an edit of a row that did not think of it, and verify.py tells the others."""
     return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -97,7 +97,7 @@ class Index:
         rows = self.db.execute("SELECT of, direction, points, edges, counts, seal FROM sums")
         return (row[:-1] for row in rows if row[-1] == sealed(row[:-1]))
 
-    def select(self, columns: str, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    def select(self, columns: str, where: str = "1", values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """These columns of the points for which ``where`` holds, by name. values: of the question marks in it."""
         statement = f"SELECT {columns} FROM point WHERE {where} ORDER BY point"  # noqa: S608 (words of our own)
         return iter(self.db.execute(statement, values))
@@ -124,7 +124,7 @@ class Index:
 
     # ------------------------------------------------------------ changing it
 
-    def replace(self, gone: Iterable[bytes], entries: Iterable[dict[str, Any]]) -> None:
+    def replace(self, gone: Iterable[bytes], entries: Iterable[Mapping[str, object]]) -> None:
         """Forget these points (keys), and put what was read of others."""
         self._write()
         self.db.executemany("DELETE FROM point WHERE point = ?", ((name,) for name in gone))
@@ -133,7 +133,7 @@ class Index:
             ((*values, sealed(values)) for values in (tuple(map(entry.get, COLUMNS[:-1])) for entry in entries)),
         )
 
-    def keep_sums(self, rows: Iterable[tuple[Any, ...]], current: Iterable[bytes]) -> None:
+    def keep_sums(self, rows: Iterable[tuple[object, ...]], current: Iterable[bytes]) -> None:
         """Put (of, direction, points, edges, counts), and forget the sums that are not of what is current."""
         self._write()
         whole = ((*row, sealed(row)) for row in rows)
@@ -220,7 +220,7 @@ def refresh(
     index: Index,
     points: str,
     names: Iterable[str],
-    describe: Callable[[str, os.stat_result], dict[str, Any]],
+    describe: Callable[[str, os.stat_result], Mapping[str, object]],
     unknown: Collection[bytes] = (),
 ) -> list[str]:
     """Bring the index up to date with the folders ``names`` in ``points``; those that hold no result.

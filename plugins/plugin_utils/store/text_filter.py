@@ -14,7 +14,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from .importer import decode
 
 
-def text_filter(read: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+def text_filter(read: Callable[..., object], name: str, what: str) -> Callable[..., object]:
     """The filter ``name`` that hands text (or bytes) to ``read`` and turns its Failure into a filter error."""
 
     def apply(text: Any, **options: Any) -> Any:

@@ -162,7 +162,7 @@ def sentence(verdict: dict[str, Any]) -> str:
     return f"Every result follows from its raw files; {known}."
 
 
-def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _point(points: str, name: str, recorded: Mapping[str, object]) -> tuple[list[Any], list[Any]]:
     """(findings, unproven) of one point."""
     path, place = os.path.join(points, name), f"points/{name}"
     result, reason = store.read_result(os.path.join(path, "result.json"))
@@ -222,7 +222,7 @@ def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any],
     return findings, []
 
 
-def _checksums(place: str, result: Mapping[str, object], files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+def _checksums(place: str, result: Mapping[str, object], files: dict[str, bytes]) -> Iterator[dict[str, object]]:
     """What is not as the result says it was when it was made."""
     for key in FILES_OF:
         record = result.get(key)

@@ -134,9 +134,9 @@ def judge(
 def guard(
     state: State,
     layer: Layer,
-    allow: Any = (),
+    allow: object = (),
     testbed_id: str = "",
-    layers: Any = (),
+    layers: object = (),
     overwrite: bool = True,
 ) -> tuple[dict[str, Any], list[Failure]]:
     """(facts, overridden); raises the first refusal as a Failure with all of them in its details."""
@@ -165,7 +165,7 @@ def _all_of(state: State, facts: dict[str, Any]) -> list[Disk]:
     return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
 
 
-def _never(state: State, facts: dict[str, Any]) -> list[Failure]:
+def _never(state: State, facts: dict[str, object]) -> list[Failure]:
     reasons = {code: words for disk in _all_of(state, facts) for code, words in never_touched(disk)}
     return [
         Failure(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")

@@ -28,6 +28,7 @@ Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Stor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -143,7 +144,7 @@ def check_size(variable: str, size_mib: int) -> int:
     return size_mib << 20
 
 
-def check_once(variable: str, values: list[Any]) -> None:
+def check_once(variable: str, values: Sequence[object]) -> None:
     for value in values:
         if values.count(value) > 1:
             raise bad_value(variable, value, "Listed twice; list it once.")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core.pseudonyms import Pseudonyms
@@ -15,7 +16,7 @@ IDENTIFYING = ("serial", "unique_id", "chap_user", "reverse_chap_user", "descrip
 NAMING = ("label",)
 
 
-def scrubbed(state: dict[str, Any], key: bytes, names: set[str]) -> dict[str, Any]:
+def scrubbed(state: Mapping[str, object], key: bytes, names: set[str]) -> dict[str, object]:
     """The state with other names, addresses, identifiers and serial numbers, each the same everywhere."""
     pseudonyms = Pseudonyms(key, names | set(_names_in(state)))
 
@@ -31,7 +32,7 @@ def scrubbed(state: dict[str, Any], key: bytes, names: set[str]) -> dict[str, An
     return {name: value(part, name) for name, part in state.items()}
 
 
-def _names_in(item: Any, under: str = "") -> list[str]:
+def _names_in(item: object, under: str = "") -> list[str]:
     if isinstance(item, dict):
         return [name for key, part in item.items() for name in _names_in(part, key)]
     if isinstance(item, list):

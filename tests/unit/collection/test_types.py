@@ -16,7 +16,7 @@ import pytest
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
 # Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; 15 is the goal.
-MOST_PERCENT = {"parameters": 28.3, "returns": 24.5}
+MOST_PERCENT = {"parameters": 26.7, "returns": 23.2}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),

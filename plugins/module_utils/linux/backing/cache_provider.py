@@ -80,7 +80,7 @@ class Provider:
     def places(self, fast: dict[str, Any], block_kib: int) -> dict[str, int]:
         return geometry(fast["size_bytes"], block_kib, self.NAME)
 
-    def read(self, name: str, table: dict[str, Any], stamp: dict[str, Any] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: dict[str, object], stamp: dict[str, object] | None) -> tuple[Any, Any]:
         """(what the tier's table says when the provider's own device is looked into, status {dirty_bytes, blocks, needs_check} of its cache, None of none
         or of one that failed)"""
         raise NotImplementedError
@@ -106,7 +106,7 @@ class Provider:
         for part in self.tiers.parts(name).values():
             self.tiers.unmap(part["name"])
 
-    def erase(self, fast: dict[str, Any]) -> None:
+    def erase(self, fast: dict[str, object]) -> None:
         """Forget what is on the fast device, when the origin has everything."""
 
     def facts(self, name: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class DmCache(OnDeviceMapper):
         tier: dict[str, str] | None = self.tiers.tier(name)
         return tier
 
-    def read(self, name: str, table: dict[str, Any], stamp: dict[str, Any] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: dict[str, object], stamp: dict[str, object] | None) -> tuple[Any, Any]:
         return table, self.status(name) if table["cached"] else None
 
     def join(

@@ -9,6 +9,7 @@ import errno
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.failure import Failure
@@ -73,7 +74,7 @@ def users(path: str, with_openers: bool = True, system: device_safety.System | N
     return uses + [f"open in {opener['command']} (pid {opener['pid']})" for opener in facts.get("openers", [])]
 
 
-def in_use(what: str, path: str, uses: list[Any]) -> Failure:
+def in_use(what: str, path: str, uses: Sequence[str]) -> Failure:
     """The failure for a device that cannot go because of its users."""
     code = "device_mounted" if any("mounted on" in use for use in uses) else "device_in_use"
     return Failure(code, f"{what}: it is {', '.join(uses)}.", "Remove what uses it first.", path=path, users=uses)

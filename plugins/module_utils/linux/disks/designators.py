@@ -46,7 +46,7 @@ def worldwide(names: Collection[str]) -> set[str]:
     return {plain(name) for name in names if is_worldwide(name)}
 
 
-def plain(name: Any) -> str:
+def plain(name: object) -> str:
     """A name in one spelling: naa.6001…, 0x6001… and 6001… are one, and so are the blanks and the underscores that udev makes of them in t10.… names."""
     text = plain_naa(str(name or "").strip().lower())
     if text.startswith(T10):

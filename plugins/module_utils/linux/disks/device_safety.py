@@ -413,7 +413,7 @@ def _file_facts(system: System, resolved: str, status: os.stat_result) -> Facts:
     return facts
 
 
-def _mounts(system: System, pid: str = "self") -> list[Any]:
+def _mounts(system: System, pid: str = "self") -> list[dict[str, object]]:
     return mounts.parse(system.read(f"/proc/{pid}/mountinfo") or "")
 
 

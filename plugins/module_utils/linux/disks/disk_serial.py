@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.failure import Failure
@@ -21,7 +22,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def pick(disks: list[Any], serial: str, size_bytes: int) -> str | None:
+def pick(disks: Sequence[tuple[str, str, int]], serial: str, size_bytes: int) -> str | None:
     """Path of the disk among [(path, serial, size_bytes)]; None when it is not there yet."""
     matching = [disk for disk in disks if serial and disk[1] == serial]
     if not matching:
@@ -103,6 +104,6 @@ def find(serial: str, size_bytes: int, timeout_s: int) -> str:
         time.sleep(0.2)
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, object]:
     """What the module disk_by_serial does; it only looks, in check mode too."""
     return {"changed": False, "path": find(params["serial"], params["size_bytes"], params["timeout_s"])}

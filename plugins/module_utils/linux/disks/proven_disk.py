@@ -46,7 +46,7 @@ def present(given: dict[str, Any], system: device_safety.System) -> list[str]:
     return [path] if proven(given, device_safety.identity(path, system)) else []
 
 
-def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, Any]:
+def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, object]:
     """What a user says of a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
     given = {key: value for key, value in given.items() if value not in (None, "")}
     path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}

@@ -99,7 +99,7 @@ def refusals(facts: Facts, layer: Layer, testbed_id: str, layers: dict[str, Laye
 # ---------------------------------------------------------------- the disk
 
 
-def perform(params: dict[str, Any], base: str = "/run") -> dict[str, Any]:
+def perform(params: dict[str, Any], base: str = "/run") -> dict[str, bool] | dict[str, object]:
     """The result of the module, without what it is of."""
     check_testbed_id("testbed_id", params["testbed_id"])
     check_name("layer", params["layer"]["name"])

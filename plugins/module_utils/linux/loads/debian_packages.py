@@ -77,7 +77,7 @@ def names_of(printed: str) -> list[str]:
     return [match["file"] for line in printed.splitlines() if (match := URI.match(line))]
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, object]:
     packages = check(params["packages"])
     cache = params["cache_dir"]
     place = os.path.join(cache, "asked", f"{question(packages)}.json")

@@ -134,7 +134,7 @@ def of_others(path: str, system: System) -> dict[str, Any]:
     return {}
 
 
-def scsi_statement(whole: str, system: System) -> dict[str, Any]:
+def scsi_statement(whole: str, system: System) -> dict[str, dict[str, str | None]]:
     """Answers of a disk to INQUIRY, about its paths, its provisioning and its limits, as the kernel keeps them. whole: its folder in sysfs."""
     disk = next((f"{whole}/device/scsi_disk/{name}" for name in system.names(f"{whole}/device/scsi_disk")), None)
     return {

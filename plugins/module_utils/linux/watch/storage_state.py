@@ -302,7 +302,7 @@ def examine(
     testbed_id: str = "",
     own_names: Iterable[str] = (),
     raid_scan: str = "",
-    made: dict[str, Any] | None = None,
+    made: dict[str, object] | None = None,
 ) -> State:
     """The storage state of the system under ``root``, and what of it is this testbed's.
 
