@@ -53,6 +53,11 @@ interrupted: setup-tools ## Kill the controller before and after every task of b
 faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, of stand-ins and of this machine while they are built, measured and removed (hours); SEED=number CELLS=number
 	nice $(AS_ROOT) python tests/tools/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
+# CELLS=name takes one of the cells, CELLS=name,name or a regular expression some.
+.PHONY: trials
+trials: setup-test ## Restart, cut off, fill and share the machines of embedded labs while they are built and taken down (3 hours); SEED=number CELLS=name
+	nice $(AS_ROOT) python tests/tools/trials.py --seed $(SEED) $(if $(CELLS),--cells '$(CELLS)')
+
 .PHONY: soak
 soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes per cycle); CYCLES=number (100)
 	nice $(AS_ROOT) python tests/tools/soak.py $(if $(CYCLES),--cycles $(CYCLES))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Twelve faults that need no emulated machine, other ones in each run: on Windows and ESXi stand-ins, and on this machine. `make faults` takes all."""
+"""Eleven faults and a trial that need no emulated machine, other ones in each run: on Windows and ESXi stand-ins, and on this machine. `make faults` and
+`make trials` take all."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ import pytest
 from places import ROOT, TESTS
 
 
-def test_twelve_faults_come_through():
-    """FAULTS_SEED=number repeats a run."""
+def sampled(tool: str) -> str:
+    """What a sample of a suite says; it has come through. FAULTS_SEED=number repeats a run."""
     seed = int(os.environ.get("FAULTS_SEED") or random.SystemRandom().randrange(1 << 32))
     done = subprocess.run(
-        [sys.executable, str(TESTS / "tools" / "faults.py"), "--sample", "--seed", str(seed)],
+        [sys.executable, str(TESTS / "tools" / tool), "--sample", "--seed", str(seed)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -27,7 +28,15 @@ def test_twelve_faults_come_through():
     )
     print(f"FAULTS_SEED={seed}", done.stdout, done.stderr, sep="\n")
     assert done.returncode == 0
-    assert done.stdout.count(": ok, ") >= 6, "most of them never struck"
+    return done.stdout
+
+
+def test_eleven_faults_come_through():
+    assert sampled("faults.py").count(": ok, ") >= 6, "most of them never struck"
+
+
+def test_a_trial_that_needs_no_machine_comes_through():
+    assert sampled("trials.py").count(": ok after ") == 1
 
 
 def test_a_lab_that_does_not_come_up_leaves_no_process(tmp_path, monkeypatch):

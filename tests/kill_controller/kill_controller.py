@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
@@ -17,6 +19,8 @@ description:
     others may still be at it. A task that no host tells anything of, such as one that includes others, has no such moment.
   - Each moment is added, with the name of the task, as a line to the file that the environment variable E(KILL_CONTROLLER_MOMENTS) names.
   - At the moment that E(KILL_CONTROLLER_AT) names the process that runs the playbook is killed, so that nothing of it can tidy up.
+  - Before the first task of the role, or the task, that E(KILL_CONTROLLER_HOLD_AT) names, the playbook is held between two stages. It writes the file C(held)
+    in the folder that E(KILL_CONTROLLER_HOLD) names and goes on when the file C(go) is there.
 author:
   - The storlab.testbed developers
 """
@@ -30,6 +34,7 @@ class CallbackModule(CallbackBase):
     def __init__(self):
         super().__init__()
         self.number, self.name, self.last = 0, "", ""
+        self.hold_at = os.environ.get("KILL_CONTROLLER_HOLD_AT", "")
 
     def _reached(self, moment):
         """Of several hosts the first one counts."""
@@ -42,7 +47,18 @@ class CallbackModule(CallbackBase):
         if os.environ.get("KILL_CONTROLLER_AT") == now:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def _hold(self, task):
+        """Once."""
+        role = task._role.get_name().rpartition(".")[2] if task._role else ""
+        if not self.hold_at or self.hold_at not in (role, task.name):
+            return
+        self.hold_at, folder = "", Path(os.environ["KILL_CONTROLLER_HOLD"])
+        (folder / "held").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.05)
+
     def v2_playbook_on_task_start(self, task, is_conditional):
+        self._hold(task)
         self.number += 1
         self.name = task.get_name()
         self._reached("before")

@@ -12,7 +12,9 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import yaml
@@ -43,6 +45,12 @@ class Disturbance(Protocol):
 class Lab:
     # What ansible-playbook is started by, such as nsenter.
     prefix: tuple = ()
+    # What it is told besides, such as --limit, and in its environment.
+    options: tuple = ()
+    environment: Mapping[str, str] = MappingProxyType({})
+
+    # Of the playbook that runs now.
+    running = 0
 
     def __init__(self, name: str, folder: Path, inventory: dict, configuration: str):
         """name: of its testbed. folder: all that is its own; results lie there, too."""
@@ -65,6 +73,7 @@ class Lab:
                     "ansible-playbook",
                     "-i",
                     str(self.folder / "lab.yml"),
+                    *self.options,
                     "-e",
                     json.dumps(variables),
                     *(str(ROOT / "playbooks" / f"{book}.yml") for book in books),
@@ -74,12 +83,14 @@ class Lab:
                     **os.environ,
                     "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
                     "KILL_CONTROLLER_MOMENTS": str(self.moments),
+                    **self.environment,
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self.running = process.pid
             if strike:
                 strike.begin()
             returned = None

@@ -40,8 +40,8 @@ EMULATED = {"emulated": fault_emulated.Lab, "guest": fault_emulated.GuestLab}
 STAND_INS = {"windows": fault_stand_ins.Windows, "esxi": fault_stand_ins.Esxi, "here": fault_stand_ins.Here}
 # Two benchmarks at once on one machine are refused, so these follow each other also where labs are taken at the same time.
 MEASURED_HERE = {"esxi", "here"}
-# What `make test` takes of the quick cells: so many of each lab, by what a cell takes there.
-SAMPLE = {"windows": 7, "esxi": 2, "here": 3}
+# What `make test` takes of the quick cells: so many of each lab, by what a cell takes there. A third of this computer is one of `make trials`.
+SAMPLE = {"windows": 7, "esxi": 2, "here": 2}
 # Beyond any time of a point there.
 SAMPLE_OUTAGE_S = 12.0
 
