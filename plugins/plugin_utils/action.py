@@ -45,7 +45,7 @@ class CollectionAction(ActionBase):
 
     def _refused(self, error: OSError) -> Failure:
         if not self.UNWRITABLE:
-            return refused_by_system(error)
+            return refused_by_system(error, on_controller=True)
         code, what = self.UNWRITABLE
         remedy = "Give the controller's user the right to write there."
         return Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)

@@ -55,7 +55,6 @@ find /run/storlab /etc/iscsi/nodes /etc/iscsi/send_targets /etc/iscsi/ifaces /sr
 class Held(lab_plays.Lab):
     """A lab whose playbooks are held between two of their stages."""
 
-    hosts: tuple = ()
     # Where somebody else has something, too.
     machines: tuple = ()
     state: Path

@@ -24,6 +24,15 @@ REMEDIES = {
     errno.ENOTDIR: "Name a place that is not below a file.",
     errno.EIO: "Look at the kernel log of the host: the device does not work.",
 }
+UNKNOWN = "Correct what the system says, or look at the kernel log of the host."
+OWN = "Give the controller's user the right to it."
+# What differs for a call of an action, whose task is one of a host all the same.
+CONTROLLER_REMEDIES = {
+    errno.EACCES: OWN,
+    errno.EPERM: OWN,
+    errno.EIO: "Look at the kernel log of the controller: the device does not work.",
+}
+CONTROLLER_UNKNOWN = "Correct what the system says, or look at the kernel log of the controller."
 
 
 @contextmanager
@@ -47,13 +56,17 @@ def umask() -> Iterator[None]:
         os.umask(before)
 
 
-def refused_by_system(error: OSError) -> Failure:
+def refused_by_system(error: OSError, on_controller: bool = False) -> Failure:
+    """on_controller: the call of an action, whose failure is shown as one of the task's host."""
     paths = [os.fsdecode(path) for path in (error.filename, error.filename2) if isinstance(path, (str, bytes))]
     reason = error.strerror or str(error) or type(error).__name__
+    remedies, unknown = (
+        ({**REMEDIES, **CONTROLLER_REMEDIES}, CONTROLLER_UNKNOWN) if on_controller else (REMEDIES, UNKNOWN)
+    )
     return Failure(
         "system_refused",
-        f"{' to '.join(paths) or 'A call of the system'} failed: {reason}.",
-        REMEDIES.get(error.errno or 0, "Correct what the system says, or look at the kernel log of the host."),
+        f"{' to '.join(paths) or 'A call of the system'} failed{' on the controller' * on_controller}: {reason}.",
+        remedies.get(error.errno or 0, unknown),
         errno=errno.errorcode.get(error.errno or 0, ""),
         **({"path": paths[0]} if paths else {}),
     )

@@ -104,6 +104,8 @@ def test_what_the_system_refuses_an_action_is_a_failure_with_a_remedy(mask, tmp_
         os.umask(before)
     assert (result["failed"], result["failure"]["code"]) == (True, "system_refused")
     assert result["failure"]["details"] == {"errno": "ENOTDIR", "path": str(tmp_path / "blocked" / "x")}
+    # The task is one of a host, whose file system has nothing to do with it.
+    assert f"{tmp_path / 'blocked' / 'x'} failed on the controller: Not a directory." in result["msg"]
     assert "Name a place that is not below a file." in result["msg"]
     # The umask of whoever calls the playbook decides nothing.
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o755

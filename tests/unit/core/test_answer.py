@@ -92,6 +92,10 @@ def test_all_modules_are_tried():
 )
 def test_each_refusal_says_what_and_what_to_do(error, words):
     failure = answer.refused_by_system(error)
+    there = answer.refused_by_system(error, on_controller=True)
+    assert there.code == failure.code and there.what == failure.what.replace(" failed:", " failed on the controller:")
+    # No ansible_become gives a right on the controller.
+    assert "ansible_become" not in there.remedy and "of the host" not in there.remedy
     assert str(failure).startswith(words) and failure.remedy
 
 
