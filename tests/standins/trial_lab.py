@@ -58,6 +58,8 @@ class Held(lab_plays.Lab):
     # Where somebody else has something, too.
     machines: tuple = ()
     state: Path
+    # Whether something may be built.
+    dirty = False
 
     def put_others(self) -> None:
         """What somebody else has on each machine."""
@@ -196,6 +198,7 @@ def up(lab: Held, keep: bool) -> Iterator[Held]:
         with lab:
             yield lab
         return
+    lab.dirty = keep
     played = lab.play("embedded_lab")
     if played.returned:
         raise RuntimeError(f"The lab does not come up: {played.failures}")

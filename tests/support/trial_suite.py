@@ -185,6 +185,10 @@ def chosen(every: Sequence[Cell], names: str, seed: int) -> list:
 def run(cell: Cell, lab: Any, seed: int, say: Callable[[str], None] = print) -> dict:
     """Try one cell; a record of what came of it."""
     trial, begun = Trial(lab, seed, say), time.monotonic()
+    if lab.dirty:
+        # What an earlier cell left is not what this one is about.
+        trial.note("teardown of what was left", lab.play("teardown"))
+    lab.dirty = True
     try:
         trial.begin()
         cell.work(trial)
@@ -201,5 +205,6 @@ def run(cell: Cell, lab: Any, seed: int, say: Callable[[str], None] = print) -> 
         "plays": trial.plays,
         "problems": trial.problems,
     }
+    lab.dirty = bool(trial.problems)
     say("\n  ".join([f"{cell.name}: {record['outcome']} after {record['seconds']} s", *map(str, trial.problems)]))
     return record

@@ -105,7 +105,7 @@ def test_a_sample_is_one_cell_that_needs_no_machine():
 class Lab:
     """plays: for each that is to come what it is called and how it ends."""
 
-    hosts, machines = ("target01", "hypervisor01", "localhost"), ("target01",)
+    hosts, machines, dirty = ("target01", "hypervisor01", "localhost"), ("target01",), False
 
     def __init__(self, folder: Path, *plays):
         self.results, self.plays, self.lines = folder, list(plays), ["letter not yours", "loop /dev/loop0 /x"]
@@ -209,6 +209,14 @@ def test_a_cell_that_breaks_off_has_failed(tmp_path):
 
     record = record_of(Lab(tmp_path), work)
     assert record["outcome"] == "FAILED" and "ZeroDivisionError: seven" in str(record["problems"])
+
+
+def test_what_a_failed_cell_left_is_taken_down_before_the_next(tmp_path):
+    lab = Lab(tmp_path, ("build", (4, 0, [AWAY])))
+    assert record_of(lab, lambda trial: trial.must("build"))["outcome"] == "FAILED" and lab.dirty
+    lab.plays = [("teardown", GOOD)]
+    assert record_of(lab, lambda trial: None)["outcome"] == "ok" and not lab.dirty
+    assert record_of(lab, lambda trial: None)["plays"] == []
 
 
 def test_what_must_end_well_ends_the_cell(tmp_path):
