@@ -26,7 +26,7 @@ REMEDIES = {
 }
 UNKNOWN = "Correct what the system says, or look at the kernel log of the host."
 OWN = "Give the controller's user the right to it."
-# What differs for a call of an action, whose task is one of a host all the same.
+# These differ for an action: it runs on the controller, and its task belongs to a host.
 CONTROLLER_REMEDIES = {
     errno.EACCES: OWN,
     errno.EPERM: OWN,
