@@ -248,9 +248,10 @@ options:
             description: Name of the disk it is on.
             type: str
           type:
-            description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts.
+            description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts. V(existing) is a datastore of an ESXi
+              host that was there before the testbed, by its O(testbed.datastores[].name); guests lie on it, and nothing of it is changed.
             type: str
-            choices: [ext4, xfs, ntfs, vmfs, rdm, nfs]
+            choices: [ext4, xfs, ntfs, vmfs, rdm, nfs, existing]
           hosts:
             description: Hosts or groups that have it. By default all hosts that the disk is exported to.
             type: list

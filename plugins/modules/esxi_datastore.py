@@ -72,9 +72,12 @@ options:
         type: str
         required: true
       type:
-        description: V(rdm) makes nothing on the LUN; it publishes it for guests that get it as a raw device mapping.
+        description:
+          - V(rdm) makes nothing on the LUN; it publishes it for guests that get it as a raw device mapping.
+          - V(existing) is a datastore that was there before the testbed. It is found by its name and published for guests. It is never made, mounted,
+            unmounted, stamped or destroyed, whatever O(state) and O(discard_contents) are.
         type: str
-        choices: [vmfs, nfs, rdm]
+        choices: [vmfs, nfs, rdm, existing]
         default: vmfs
       layer:
         description: Name of the layer the LUN is, for V(vmfs) and V(rdm).

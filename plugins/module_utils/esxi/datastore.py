@@ -163,6 +163,10 @@ def plan(
     where that cannot be read. intended: a function of a volume, the intention that it may have come of.
     """
     volume = next((volume for volume in state["volumes"] if volume["name"] == want["name"]), None)
+    if want["type"] == "existing":
+        if want["state"] == "present":
+            _refuse_unusable(volume, want)
+        return []
     if want["state"] == "present":
         return (
             _present_vmfs(state, want, volume, look, recorded, intended)
@@ -187,6 +191,27 @@ def plan(
         refuse_used(volume["vms_here"], want)
         return [{"op": "release_nfs", "target": want["name"], "was": "mounted", "will": None}]
     return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, look, recorded, intended)
+
+
+def _refuse_unusable(volume: Volume | None, want: dict[str, Any]) -> None:
+    """Refuse a datastore of others that is not there for guests, or that is one of this testbed's own under another word."""
+    if volume is None:
+        raise Failure(
+            "datastore_missing",
+            f"The host has no datastore {want['name']}, which is described as one that was there before.",
+            "Correct its name, or describe a disk for it that the testbed makes it on.",
+            name=want["name"],
+        )
+    if not volume["mounted"]:
+        raise Failure(
+            "datastore_inaccessible",
+            f"The datastore {want['name']} is there, but the host has it unmounted.",
+            "Mount it; the testbed changes nothing of a datastore of type existing.",
+            name=want["name"],
+            reason=volume["reason"],
+        )
+    if not volume["accessible"]:
+        raise inaccessible(volume, "the testbed changes nothing of a datastore of type existing")
 
 
 def behind(state: StoresState, want: dict[str, Any]) -> bool:
@@ -717,12 +742,15 @@ class Datastores:
 
 def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None) -> Layer:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
-    uuid = volume["uuid"] if volume and want["type"] == "vmfs" else None
+    existing = want["type"] == "existing"
+    vmfs = want["type"] == "vmfs" or bool(existing and volume and volume["type"] == "VMFS")
+    uuid = volume["uuid"] if volume and vmfs else None
+    version = volume["version"] if existing and volume else want["version"]
     identity = {"naa": want["naa"], "uuid": uuid, "datastore": want["name"]}
     detail = {
         "provider": want["type"],
         "generation": want.get("generation"),
-        "filesystem": f"VMFS {want['version']}" if want["type"] == "vmfs" else "NFS" if want["type"] == "nfs" else None,
+        "filesystem": f"VMFS {version}" if vmfs else "NFS" if volume and volume["type"] == "NFS" else None,
         "compatibility": want.get("compatibility"),
         "remote": volume["remote"] if volume else None,
     }
@@ -745,7 +773,7 @@ def remembered(
 
     made: names of those that this run has made. An NFS datastore carries no stamp, so that it is ours only when we made it.
     """
-    wants = {want["name"]: want for want in wanted if want["type"] != "rdm"}
+    wants = {want["name"]: want for want in wanted if want["type"] not in ("rdm", "existing")}
     kept = {uuid: known for uuid, known in recorded.items() if known["name"] not in wants}
     for volume in state["volumes"]:
         want, known = wants.get(volume["name"]), recorded.get(volume["uuid"])
@@ -803,6 +831,8 @@ def check(
                 raise bad_value(
                     f"{variable} {entry['name']} {key}", entry.get(key), "NFS datastores need server and path."
                 )
+        return want
+    if kind == "existing":
         return want
     if kind == "vmfs" and entry["version"] not in VMFS_VERSIONS:
         raise bad_value(f"{variable} {entry['name']} version", entry["version"], "Use 5 or 6.")

@@ -29,7 +29,7 @@ SPEC: dict[str, Any] = {
         "required": True,
         "options": {
             "name": {"type": "str", "required": True},
-            "type": {"type": "str", "choices": ["vmfs", "nfs", "rdm"], "default": "vmfs"},
+            "type": {"type": "str", "choices": ["vmfs", "nfs", "rdm", "existing"], "default": "vmfs"},
             "layer": {"type": "str"},
             "version": {"type": "int", "default": 6},
             "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},

@@ -30,7 +30,7 @@ from .testbed import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address,
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
 SECRET_LENGTHS = (12, 16)
-CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm")
+CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm", "existing")
 # What a Linux machine needs for itself.
 MEMORY_RESERVE_MIB = 192
 # Variables of roles that can stand in for the description.
@@ -791,7 +791,7 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     "name one host, or give each a disk of its own",
                 )
             )
-        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs")}
+        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs", "existing")}
         for name in store.hosts:
             platform = testbed.hosts[name].platform
             if kind not in fits[platform]:
@@ -812,6 +812,8 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     "leave it out",
                 )
             )
+        if kind == "existing":
+            problems += _store_of_others(store, variable)
         if kind == "nfs":
             problems += [
                 Problem(f"{variable}.{key}", None, "is not set", "name the NFS server and the path that it exports")
@@ -828,6 +830,18 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 )
             )
         problems += _room(testbed, store, variable)
+    return problems
+
+
+def _store_of_others(store: Store, variable: str) -> list[Problem]:
+    """A datastore that was there before: it has a name, and nothing that would make one."""
+    problems = []
+    if not store.entry.get("name"):
+        problems.append(Problem(f"{variable}.name", None, "is not set", "write the name that the ESXi host shows"))
+    for key in ("disk", "benchmark_file", "version", "mount_point", "compatibility", "server", "path"):
+        if key in store.entry:
+            why = "is set beside type existing, whose datastore is there already"
+            problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), why, "leave it out"))
     return problems
 
 

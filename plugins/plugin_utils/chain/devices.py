@@ -18,7 +18,7 @@ from .testbed import OVERRIDDEN, Disk, Host, Testbed, mappings
 OVERWRITTEN, FORMATTED = "OVERWRITTEN", "FORMATTED"
 PROOFS = ("serial", "naa", "wwid", "uuid")
 # What lies on a LUN and is no file system: a mapping of it, or the file system of another host.
-NO_FILE_SYSTEM = ("rdm", "nfs")
+NO_FILE_SYSTEM = ("rdm", "nfs", "existing")
 MEASURED_RAW = ("backing", "target", "initiator")
 
 

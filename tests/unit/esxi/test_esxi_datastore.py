@@ -614,3 +614,39 @@ def test_a_layer_that_names_no_place_or_no_export_is_not_exported():
             ENTRY, {"initiator-ds1": layer, "target-ds1": nowhere}, "datastore_datastores", "mine", "present"
         )
         assert wanted["exported"] is False
+
+
+@pytest.mark.parametrize("owner", [None, "mine", "theirs"])
+@pytest.mark.parametrize("state", ["present", "unmounted", "absent"])
+def test_a_datastore_that_was_there_before_is_never_changed(state, owner):
+    wanted = want(type="existing", naa=None, layer=None, state=state, discard=True)
+    for there in (volume(), volume(type="NFS", naa=[], remote="nas:/vol7")):
+        assert steps_of([there], wanted, owner=owner, recorded=OURS) == []
+    assert remembered({}, [wanted], {"volumes": [volume()], "disks": DISKS}, made=("ds1",)) == {}
+
+
+@pytest.mark.parametrize(
+    ("there", "code"),
+    [
+        ([], "datastore_missing"),
+        ([volume(name="ds10")], "datastore_missing"),
+        ([volume(mounted=False)], "datastore_inaccessible"),
+        ([volume(accessible=False, reason="AllPathsDown_Start")], "datastore_inaccessible"),
+    ],
+    ids=["none", "another name", "unmounted", "unreachable"],
+)
+def test_a_datastore_that_was_there_before_must_be_there(there, code):
+    wanted = want(type="existing", naa=None, layer=None)
+    with pytest.raises(Failure) as refused:
+        steps_of(there, wanted)
+    assert refused.value.code == code and "ds1" in refused.value.what
+    # A teardown has nothing to do with it, whatever became of it.
+    assert steps_of(there, {**wanted, "state": "absent"}) == []
+
+
+def test_the_layer_of_a_datastore_that_was_there_before_says_so():
+    wanted = check({"name": "ds1", "type": "existing", "layer": None, "version": 6}, {}, "d", "mine", "present")
+    vmfs, nfs = (layer_of(wanted, each, None) for each in (volume(version=5), volume(type="NFS", remote="nas:/vol7")))
+    assert vmfs["identity"] == {"uuid": "u-1", "datastore": "ds1"} and nfs["identity"] == {"datastore": "ds1"}
+    assert vmfs["detail"] == {"provider": "existing", "filesystem": "VMFS 5"}
+    assert nfs["detail"] == {"provider": "existing", "filesystem": "NFS", "remote": "nas:/vol7"}

@@ -51,14 +51,14 @@ def _stores(context: Context) -> None:
         variable = f"testbed.datastores[{index}]"
         if entry.get("nfs"):
             continue
-        if entry.get("type") == "nfs":
+        if entry.get("type") in ("nfs", "existing"):
             hosts = context.resolve(
                 f"{variable}.hosts",
                 entry.get("hosts", testbed.initiators),
                 testbed.initiators,
                 "host of this inventory",
             )
-            name = entry.get("name") or "nfs"
+            name = entry.get("name") or entry["type"]
             testbed.stores.append(Store(name, name, entry, index, None, hosts))
             continue
         on = entry.get("disk")
@@ -189,6 +189,8 @@ def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
     entry, kind = store.entry, store.entry.get("type", "vmfs")
     if kind == "nfs":
         return {"name": store.label, "type": "nfs", "server": entry.get("server"), "path": entry.get("path")}
+    if kind == "existing":
+        return {"name": store.label, "type": "existing"}
     if kind == "rdm":
         return {
             "name": store.label,
