@@ -249,7 +249,7 @@ options:
             type: str
           type:
             description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts. V(existing) is a datastore of an ESXi
-              host that was there before the testbed, by its O(testbed.datastores[].name); guests lie on it, and nothing of it is changed.
+              host that was there before the testbed, by its O(testbed.datastores[].name); guests have disks on it, and nothing of it is changed.
             type: str
             choices: [ext4, xfs, ntfs, vmfs, rdm, nfs, existing]
           hosts:

@@ -36,7 +36,7 @@ from ..core.times import utc
 from . import scsi
 from .datastore_contents import HA_FOLDER, STAMP_FILE, Contents, datastore, listed, refuse_left, stores_of
 from .session import STAMP_KEY, Session
-from .states import DiskContents, HostSystem, StoreDisk, StoresState, Volume
+from .states import DiskContents, HostSystem, Store, StoreDisk, StoresState, Volume
 
 VMFS_VERSIONS = (5, 6)
 # What is said of a LUN of others that the user has named.
@@ -58,7 +58,9 @@ def read(session: Session, host: HostSystem, names: Any = (), naas: Any = ()) ->
             vm: (values["name"], values.get("runtime.host") == host)
             for vm, values in session.all(session.vim.VirtualMachine, "name", "runtime.host")
         }
-        stores = {values["name"]: values for _store, values in stores_of(session, host, "name", "vm", "host")}
+        stores = {
+            values["name"]: values for _store, values in stores_of(session, host, "name", "vm", "host", "summary")
+        }
         vms = {name: [machines[vm] for vm in values.get("vm", []) if vm in machines] for name, values in stores.items()}
         hosts = {each: values["name"] for each, values in session.all(session.vim.HostSystem, "name")}
         described: list[Volume] = []
@@ -99,7 +101,21 @@ def read(session: Session, host: HostSystem, names: Any = (), naas: Any = ()) ->
         }
         for naa, facts in on_disks(session, host, working).items():
             disks[naa].update(facts)
-        return {"volumes": described, "disks": disks}
+        return {
+            "volumes": described,
+            "disks": disks,
+            "stores": {name: offered(values["summary"]) for name, values in stores.items() if "summary" in values},
+        }
+
+
+def offered(summary: Any) -> Store:
+    """A datastore as its summary describes it."""
+    return {
+        "type": summary.type,
+        "accessible": bool(summary.accessible),
+        "size_bytes": summary.capacity,
+        "free_bytes": summary.freeSpace,
+    }
 
 
 def on_disks(session: Session, host: HostSystem, devices: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +181,7 @@ def plan(
     volume = next((volume for volume in state["volumes"] if volume["name"] == want["name"]), None)
     if want["type"] == "existing":
         if want["state"] == "present":
-            _refuse_unusable(volume, want)
+            _refuse_unusable(state["stores"].get(want["name"]), want)
         return []
     if want["state"] == "present":
         return (
@@ -193,25 +209,22 @@ def plan(
     return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, look, recorded, intended)
 
 
-def _refuse_unusable(volume: Volume | None, want: dict[str, Any]) -> None:
-    """Refuse a datastore of others that is not there for guests, or that is one of this testbed's own under another word."""
-    if volume is None:
+def _refuse_unusable(store: Store | None, want: dict[str, Any]) -> None:
+    """Refuse a datastore of others that the host does not offer to guests."""
+    if store is None:
         raise Failure(
             "datastore_missing",
             f"The host has no datastore {want['name']}, which is described as one that was there before.",
             "Correct its name, or describe a disk for it that the testbed makes it on.",
             name=want["name"],
         )
-    if not volume["mounted"]:
+    if not store["accessible"]:
         raise Failure(
             "datastore_inaccessible",
-            f"The datastore {want['name']} is there, but the host has it unmounted.",
-            "Mount it; the testbed changes nothing of a datastore of type existing.",
+            f"The datastore {want['name']} is there, but the host cannot reach it.",
+            "Mount it, or bring its device back; the testbed changes nothing of a datastore of type existing.",
             name=want["name"],
-            reason=volume["reason"],
         )
-    if not volume["accessible"]:
-        raise inaccessible(volume, "the testbed changes nothing of a datastore of type existing")
 
 
 def behind(state: StoresState, want: dict[str, Any]) -> bool:
@@ -740,17 +753,22 @@ class Datastores:
                 self.system.RemoveDatastore(store)
 
 
-def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None) -> Layer:
-    """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
+def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None, store: Store | None = None) -> Layer:
+    """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path.
+
+    store: one of type existing as the host offers it.
+    """
     existing = want["type"] == "existing"
+    kind = str(store["type"]) if store else ""
     vmfs = want["type"] == "vmfs" or bool(existing and volume and volume["type"] == "VMFS")
+    nfs = want["type"] == "nfs" or bool(existing and volume and volume["type"] == "NFS")
     uuid = volume["uuid"] if volume and vmfs else None
     version = volume["version"] if existing and volume else want["version"]
     identity = {"naa": want["naa"], "uuid": uuid, "datastore": want["name"]}
     detail = {
         "provider": want["type"],
         "generation": want.get("generation"),
-        "filesystem": f"VMFS {version}" if vmfs else "NFS" if volume and volume["type"] == "NFS" else None,
+        "filesystem": f"VMFS {version}" if vmfs else "NFS" if nfs else kind,
         "compatibility": want.get("compatibility"),
         "remote": volume["remote"] if volume else None,
     }
@@ -760,7 +778,7 @@ def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None) ->
         "path": None,
         "parent": parent,
         "purpose": "data",
-        "size_bytes": volume["size_bytes"] if volume else None,
+        "size_bytes": volume["size_bytes"] if volume else store["size_bytes"] if store else None,
         "identity": {key: value for key, value in identity.items() if value},
         "detail": {key: value for key, value in detail.items() if value},
     }

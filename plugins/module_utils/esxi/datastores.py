@@ -105,7 +105,15 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
     result["kept"] = kept_for_others(state, plans)
     if params["state"] == "present":
         volumes = {volume["name"]: volume for volume in state["volumes"]}
-        result["layers"] = [layer_of(want, volumes.get(want["name"]), entry["layer"]) for entry, want in wanted]
+        result["layers"] = [
+            layer_of(
+                want,
+                volumes.get(want["name"]),
+                entry["layer"],
+                state["stores"].get(want["name"]) if want["type"] == "existing" else None,
+            )
+            for entry, want in wanted
+        ]
         for layer, (_entry, want) in zip(result["layers"], wanted):
             layer["size_bytes"] = layer["size_bytes"] or (state["disks"].get(want["naa"]) or {}).get("size_bytes")
     return result

@@ -179,9 +179,19 @@ class MappedLun(DiskContents):
     offered: bool
 
 
+class Store(TypedDict):
+    """A datastore of any type as the host offers it to machines."""
+
+    type: str  # VMFS, NFS, vsan and others
+    accessible: bool
+    size_bytes: int | None
+    free_bytes: int | None
+
+
 class StoresState(TypedDict):
     volumes: list[Volume]
     disks: dict[str, StoreDisk]
+    stores: dict[str, Store]  # by name
 
 
 # ---------------------------------------------------------------- machines

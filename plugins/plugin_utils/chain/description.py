@@ -97,6 +97,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **DICT,
         "description": "The disks of experiment E1, and what is scaled down (docs/experiments/e1_two_datastores.md).",
     },
+    "testbed_e1_windows": {
+        **DICT,
+        "description": "The second datastore, the guests and the sizes of experiment E1 on ESXi and Windows (docs/experiments/e1_windows_esxi.md).",
+    },
     "testbed_e2": {
         **DICT,
         "description": "The scaled-down parts of experiment E2: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",

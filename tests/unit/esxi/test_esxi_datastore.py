@@ -71,7 +71,8 @@ def volume(**changes) -> dict:
 
 
 def steps_of(volumes, wanted, owner="mine", disks=None, recorded=(), entries=(), intention=None) -> list:
-    state = {"volumes": volumes, "disks": DISKS if disks is None else disks}
+    offered = {each["name"]: {"type": "VMFS", "accessible": each["accessible"]} for each in volumes}
+    state = {"volumes": volumes, "disks": DISKS if disks is None else disks, "stores": offered}
     look = SimpleNamespace(stamp=lambda _name: owner, entries=lambda _name: list(entries))
     return plan(state, wanted, look, dict(recorded), lambda _volume: intention)
 
@@ -630,10 +631,9 @@ def test_a_datastore_that_was_there_before_is_never_changed(state, owner):
     [
         ([], "datastore_missing"),
         ([volume(name="ds10")], "datastore_missing"),
-        ([volume(mounted=False)], "datastore_inaccessible"),
         ([volume(accessible=False, reason="AllPathsDown_Start")], "datastore_inaccessible"),
     ],
-    ids=["none", "another name", "unmounted", "unreachable"],
+    ids=["none", "another name", "unreachable"],
 )
 def test_a_datastore_that_was_there_before_must_be_there(there, code):
     wanted = want(type="existing", naa=None, layer=None)
@@ -647,6 +647,8 @@ def test_a_datastore_that_was_there_before_must_be_there(there, code):
 def test_the_layer_of_a_datastore_that_was_there_before_says_so():
     wanted = check({"name": "ds1", "type": "existing", "layer": None, "version": 6}, {}, "d", "mine", "present")
     vmfs, nfs = (layer_of(wanted, each, None) for each in (volume(version=5), volume(type="NFS", remote="nas:/vol7")))
+    other = layer_of(wanted, None, None, {"type": "vsan", "accessible": True, "size_bytes": 7 << 40, "free_bytes": 9})
+    assert (other["detail"], other["size_bytes"]) == ({"provider": "existing", "filesystem": "vsan"}, 7 << 40)
     assert vmfs["identity"] == {"uuid": "u-1", "datastore": "ds1"} and nfs["identity"] == {"datastore": "ds1"}
     assert vmfs["detail"] == {"provider": "existing", "filesystem": "VMFS 5"}
     assert nfs["detail"] == {"provider": "existing", "filesystem": "NFS", "remote": "nas:/vol7"}

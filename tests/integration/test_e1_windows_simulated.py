@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Experiment E1 on ESXi and Windows by its playbook, from the description to the report and the teardown. Windows, its IOMeter and ESXi are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / room) for room in ("support", "standins", "fake_windows", "tools")]
+import windows_esxi_lab as stand_ins
+from windows_esxi_lab import IN, OUT, WINDOWS
+
+IOMETER = "C:\\tools\\IOmeter.exe"
+ID = "e1-windows-scaled-down"
+RUN = "20261127T010203Z"
+VARIABLES = {
+    "testbed_run_id": RUN,
+    "testbed": {"chap_password": IN, "mutual_chap_password": OUT, "disks": [{"name": "unused", "size": "1GiB"}]},
+    "testbed_e1_windows": {
+        "raid10": "LocalDS_0",
+        "repetitions": 4,
+        "workload": {"ramp_s": 0, "runtime_s": 1},
+    },
+    "benchmark_windows": {"program": IOMETER},
+    "benchmark_prepare": {"fill": False},
+    "iscsi_target_windows_networks": ["127.0.0.0/8"],
+    "iscsi_initiator_windows_wait_s": 1,
+}
+SETTINGS = {
+    "programs": {IOMETER: {"engine": "iometer", "version": "1.1.0"}},
+    "console_user": f"{WINDOWS.upper()}\\Administrator",
+    "initiator": {"iqn": "iqn.1991-05.com.microsoft:array", "portals": [], "sessions": {}},
+}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    with stand_ins.running(tmp_path, ID, VARIABLES, settings=SETTINGS) as lab:
+        yield lab
+
+
+def points(lab) -> dict:
+    """{point: status} of what was measured."""
+    folder = lab.folder / "results" / ID / RUN / "points"
+    return {path.parent.name: json.loads(path.read_text())["status"] for path in folder.glob("*/result.json")}
+
+
+def lines_of(document: dict) -> list:
+    return [
+        line
+        for play in document["plays"]
+        for task in play["tasks"]
+        for result in task["hosts"].values()
+        for line in result.get("msg", []) or []
+        if isinstance(result.get("msg"), list)
+    ]
+
+
+def test_from_the_description_to_the_report_and_back(lab):
+    before = lab.kept()
+    rc, document, _moments = lab.run("experiments/e1_windows_esxi", options=("--check",))
+    assert rc == 0, stand_ins.failures(document)
+    assert lab.kept() == before and not (lab.folder / "results" / ID).exists()
+    lines = lines_of(document)
+    assert "1. array: RAM disk of 8GiB (STARWIND*), measured raw: 2 min. OVERWRITTEN." in lines
+    assert any("LocalDS_0, which is there and stays as it is" in line for line in lines)
+
+    lab.play("experiments/e1_windows_esxi")
+    measured = points(lab)
+    assert set(measured.values()) == {"measured"}
+    assert {name.split(".")[0] for name in measured} == {"backing-e1-ram", "datastore-e1-ram", "target-e1-through"}
+    assert len(measured) == 3 * 2 * 4
+    assert lab.kept() == before and lab.layers() == {}
+    folder = lab.folder / "results" / ID
+    page = (folder / RUN / "report" / "index.html").read_text()
+    # What is simulated says so, and the published figures are beside the measured ones.
+    assert "stand-in" in page and "StarWind RAM disk in a VM on ESXi" in page
+    [compared] = folder.glob("compare/*/*.json")
+    assert {side["name"] for side in json.loads(compared.read_text())["sides"]} == {
+        "file on the RAM disk",
+        "through the target",
+    }
+
+
+def test_a_run_that_was_cut_is_taken_down(lab):
+    """E1_SEED=number repeats a run."""
+    before = lab.kept()
+    seed = int(os.environ.get("E1_SEED") or random.SystemRandom().randrange(1 << 32))
+    # Of a whole run, which has more moments than this.
+    moment = random.Random(seed).randrange(60, 420)  # noqa: S311 no secret
+    print(f"E1_SEED={seed}: killed before task {moment}")
+    rc, _document, moments = lab.run("experiments/e1_windows_esxi", at=f"before {moment}")
+    assert rc == -signal.SIGKILL, moments[-1]
+    print(moments[-1])
+    lab.play("experiments/e1_windows_esxi_teardown")
+    assert lab.kept() == before and lab.layers() == {}
+    assert set(points(lab).values()) <= {"measured"}

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A lab of a Windows machine and an ESXi host, both stand-ins.
+
+As the one for Windows exports nothing, a tgtd has the name, the secrets and the LUN of its target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import esxsim_process
+import tgt_process
+import yaml
+from interrupted import PATIENCE_S, marked
+from places import ROOT, TESTS
+from pyVim.connect import Disconnect, SmartConnect
+from pyVmomi import vim
+from world import World, drive
+
+PASSWORD, IN, OUT = "sl-esxsim-pw-3301", "secret-in-3302", "secret-out-3303"
+# The names of the hosts are those of the accounts, as the collection derives them and tgtd has them.
+WINDOWS, ESXI = "array", "esx"
+NAA = "600000000000000000c0ffee00330101"
+DRIVE = drive("STARWIND RAMDISK", "RAM-3304", 8 << 30, style="MBR")
+# What a teardown must bring back on the Windows host.
+KEPT = ("disks", "targets", "virtual_disks", "files", "feature", "portals", "folders", "tasks")
+
+
+class Lab:
+    """variables: of all hosts of the inventory. settings: of the Windows host in its stand-in. guests: {name: variables}."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ready: dict,
+        array: tgt_process.Array,
+        variables: dict,
+        settings: dict | None = None,
+        guests: dict | None = None,
+    ):
+        self.folder, self.world = folder, World(folder / "world" / "world.json")
+        address = array.portal["address"]
+        with self.world.open():
+            self.world.add(WINDOWS, addresses=[address], **(settings or {}))["disks"]["1"] = copy.deepcopy(DRIVE)
+        name, port = ready["address"].split(":")
+        self.login = {"hostname": name, "port": int(port), "username": "root", "password": PASSWORD}
+        self.login["ca_path"] = ready["certificate"]
+        stand_in = {
+            "ansible_connection": "fake_windows",
+            "ansible_fake_windows_world": str(self.world.path),
+            "testbed_windows": True,
+        }
+        windows = {**stand_in, "testbed_address": f"{address}:{array.portal['port']}"}
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        everybody = {
+            "testbed_state_dir": str(folder / "state"),
+            "testbed_results_dir": str(folder / "results"),
+            **variables,
+        }
+        groups = {
+            "targets": {"hosts": {WINDOWS: windows}},
+            "hypervisors": {"hosts": {ESXI: {**local, "testbed_esxi": self.login}}},
+            **({"guests": {"hosts": {guest: {**stand_in, **own} for guest, own in guests.items()}}} if guests else {}),
+        }
+        (folder / "lab.yml").write_text(yaml.safe_dump({"all": {"vars": everybody, "children": groups}}))
+        (folder / "ansible.cfg").write_text(
+            f"[defaults]\ncollections_path = {ROOT}/.cache/collections\nconnection_plugins = {TESTS}/fake_windows/connection\n"
+            f"callback_plugins = {TESTS}/kill_controller\ninject_facts_as_vars = false\nstdout_callback = ansible.posix.json\n"
+        )
+
+    def run(self, *books: str, options: tuple = (), at: str = "") -> tuple[int, dict, list]:
+        """(return code, document, moments) of playbooks one after the other. at: where to kill it; returns when nothing of it runs any more."""
+        moments = self.folder / "moments"
+        moments.unlink(missing_ok=True)
+        mark = {"KILL_CONTROLLER_MOMENTS": str(moments)}
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                [
+                    "ansible-playbook",
+                    "-i",
+                    self.folder / "lab.yml",
+                    *options,
+                    *(f"playbooks/{name}.yml" for name in books),
+                ],
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    **mark,
+                    "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+                    "KILL_CONTROLLER_AT": at,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            deadline = time.monotonic() + PATIENCE_S
+            while list(marked(mark)):
+                assert time.monotonic() < deadline, f"processes of {books} still run: {list(marked(mark))}"
+                time.sleep(0.05)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        assert IN not in text and OUT not in text and PASSWORD not in text
+        place = max(text.rfind("\n{\n") + 1, text.find("{"))
+        document = json.JSONDecoder().raw_decode(text, place)[0] if done.returncode >= 0 else {}
+        return done.returncode, document, moments.read_text(encoding="utf-8").splitlines()
+
+    def play(self, *books: str, options: tuple = ()) -> dict:
+        """{host: how many tasks changed something}, of playbooks one after the other."""
+        rc, document, _moments = self.run(*books, options=options)
+        assert rc == 0, failures(document)
+        return {host: counts["changed"] for host, counts in document["stats"].items() if host in (WINDOWS, ESXI)}
+
+    def host(self, name: str = WINDOWS) -> dict:
+        return json.loads(self.world.path.read_text())["hosts"][name]
+
+    def kept(self) -> dict:
+        """What of the lab must be after a teardown as it was before."""
+        host = self.host()
+        return {**{key: host[key] for key in KEPT}, "volumes": self.volumes(), "machines": self.machines()}
+
+    @contextlib.contextmanager
+    def api(self) -> Iterator:
+        """The host's object in the API of the simulated ESXi host, with its content."""
+        context = ssl.create_default_context(cafile=self.login["ca_path"])
+        host, port = self.login["hostname"], self.login["port"]
+        instance = SmartConnect(host=host, port=port, user="root", pwd=PASSWORD, sslContext=context)
+        try:
+            content = instance.RetrieveContent()
+            [system] = content.viewManager.CreateContainerView(content.rootFolder, [vim.HostSystem], True).view
+            yield content, system
+        finally:
+            Disconnect(instance)
+
+    def volumes(self) -> list:
+        """[(name, version, mounted)] of the VMFS that the simulated ESXi host has."""
+        with self.api() as (_content, system):
+            info = system.configManager.storageSystem.fileSystemVolumeInfo.mountInfo or []
+            return [
+                (entry.volume.name, entry.volume.majorVersion, entry.mountInfo.mounted)
+                for entry in info
+                if isinstance(entry.volume, vim.host.VmfsVolume)
+            ]
+
+    def machines(self) -> list:
+        with self.api() as (content, _system):
+            view = content.viewManager.CreateContainerView(content.rootFolder, [vim.VirtualMachine], True).view
+            return sorted(machine.name for machine in view)
+
+    def layers(self) -> dict:
+        folder = self.folder / "state" / "layers"
+        return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+def failures(document: dict) -> list:
+    return [
+        result["msg"]
+        for play in document["plays"]
+        for task in play["tasks"]
+        for result in task["hosts"].values()
+        if result.get("failed")
+    ]
+
+
+@contextlib.contextmanager
+def running(folder: Path, testbed_id: str, variables: dict, **more: dict) -> Iterator[Lab]:
+    """A lab with the simulated ESXi host and the tgtd of a testbed of this name, whose LUN 1 has 6 GiB."""
+    (folder / "luns").mkdir(parents=True)
+    iqn = f"iqn.2026-11.test.storlab:{testbed_id}:{WINDOWS}"
+    with (
+        tgt_process.Array(folder / "luns", iqn, IN, OUT, "127.0.0.2") as array,
+        esxsim_process.running(folder / "esxsim", PASSWORD, "esx") as ready,
+    ):
+        array.add(1, 6144, NAA, "SN3301A")
+        yield Lab(folder, ready, array, variables, **more)
