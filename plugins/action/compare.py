@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.compare import comparison, gate, points
+from ..plugin_utils.compare import comparison, gate, points, statements
 from ..plugin_utils.compare import sides as several
 from ..plugin_utils.report import compare_render, scrub, sides_render
 from ..plugin_utils.report.pages import apply, plan, text_of
@@ -46,6 +46,7 @@ ARGUMENTS = {
     "metrics": {"type": "list", "elements": "str"},
     "margin_percent": {"type": "float", "default": gate.MARGIN_PERCENT},
     "fail_on": {"type": "list", "elements": "str", "default": []},
+    "statements": statements.SPEC,
     "output_dir": {"type": "path"},
     "scrub": {"type": "bool", "default": False},
 }
@@ -73,6 +74,7 @@ class ActionModule(CollectionAction):
     def perform(self, args: dict) -> dict:
         # First what can be wrong without reading anything.
         rules = gate.rules(args["fail_on"], args["metrics"])
+        claims = statements.parsed(args["statements"])
         given = _candidates(args)
         # A history ends before the candidates, so these come first there.
         history = args["baseline"]["last"] is not None or any("*" in name for name in args["baseline"]["run_ids"] or ())
@@ -94,12 +96,14 @@ class ActionModule(CollectionAction):
         if args["candidates"] is None:
             compared = comparison.compare_runs(*sides, **how)
             compared.update(gate.concluded(args["fail_on"], gate.hits(compared, rules), gate.unjudged(compared, rules)))
+            compared["statements"] = statements.judged(claims, [{**compared, "name": ""}])
             desired, table, facts = compare_render.render(compared), compare_render.table(compared), _facts(compared)
         else:
             compared = several.compare_sides(sides[0], dict(zip(names, sides[1:])), **how)
             compared.update(
                 gate.concluded(args["fail_on"], several.hits(compared, rules), several.unjudged(compared, rules))
             )
+            compared["statements"] = statements.judged(claims, compared["sides"])
             desired, table = sides_render.render(compared), sides_render.table(compared)
             facts = {"sides": [{"name": side["name"], **_facts(side)} for side in compared["sides"]]}
         folder = os.path.join(output_dir, f"{_joined([side['label'] for side in sides[1:]])}-vs-{sides[0]['label']}")
@@ -113,7 +117,16 @@ class ActionModule(CollectionAction):
             "table": table,
             **{
                 key: compared[key]
-                for key in ("verdict", "headline", "counts", "method", "under_test_same", "hits", "unjudged")
+                for key in (
+                    "verdict",
+                    "headline",
+                    "counts",
+                    "method",
+                    "under_test_same",
+                    "hits",
+                    "unjudged",
+                    "statements",
+                )
             },
             **({"outcome": compared["outcome"], "conclusion": compare_render.gate_words(compared)} if rules else {}),
             **facts,

@@ -116,6 +116,42 @@ options:
     type: list
     elements: str
     default: []
+  statements:
+    description:
+      - Sentences of others about the comparison, such as the one that the author of an experiment drew. Each is answered with V(yes), V(no) or
+        V(cannot tell), and with the intervals that decide, in what is returned and on the page.
+      - It is yes where the interval of each figure that a sentence is about is within its range, no where one is outside. The intervals are those in which
+        all figures of the comparison are together. A figure that may be drift is neither.
+    version_added: 1.0.0
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      text:
+        description: The sentence.
+        type: str
+        required: true
+      source:
+        description: Its author, or the page that has it.
+        type: str
+      metric:
+        description: The metric that it is about, as in O(metrics).
+        type: str
+        required: true
+      side:
+        description: Name of one of O(candidates), or a pattern of names.
+        type: str
+        default: "*"
+      point:
+        description: A pattern of the points that it is about, such as C(*rnd100*).
+        type: str
+        default: "*"
+      least_percent:
+        description: The least change against the baseline that it allows. C(0) is not less. Either this or O(statements[].most_percent), or both.
+        type: float
+      most_percent:
+        description: The largest change that it allows.
+        type: float
   output_dir:
     description: Folder in which the folder of the comparison is made. By default C(compare) beside the candidate's run.
     type: path
@@ -179,6 +215,14 @@ EXAMPLES = r"""
       - {name: file, results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: kinds, variant: file}
     under_test: ["layers.backing-bench.*", "hosts.*.devices.*"]
     fail_on: [regression > 10 %]
+
+- name: Is the cache as fast as its author says?
+  storlab.testbed.compare:
+    baseline: {run_dir: /tmp/storlab-example/results/embedded/before}
+    candidate: {run_dir: /tmp/storlab-example/results/embedded/after}
+    under_test: ["hosts.*.devices.*.queue.scheduler"]
+    statements:
+      - {text: The other scheduler does more I/Os per second., metric: iops, least_percent: 0}
 
 - name: What does the network cost? Two layers of one run
   storlab.testbed.compare:
@@ -398,6 +442,43 @@ hits:
       returned: always
       type: str
       sample: "iops fell by 13.6 %"
+statements:
+  description: O(statements) with their answers.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    text:
+      description: The sentence.
+      returned: always
+      type: str
+      sample: The cache makes it faster.
+    source:
+      description: Its author, empty where none is given.
+      returned: always
+      type: str
+      sample: ""
+    verdict:
+      description: V(yes), V(no) or V(cannot tell).
+      returned: always
+      type: str
+      sample: "yes"
+    why:
+      description: The figures that decide, with their intervals.
+      returned: always
+      type: str
+      sample: IOPS, backing-e4 8k-r80-rnd100-qd32-w16 +446 % (+402 % … +494 %)
+    line:
+      description: All of it as a sentence.
+      returned: always
+      type: str
+      sample: “The cache makes it faster.” Does it hold here? Yes. IOPS, backing-e4 8k-r80-rnd100-qd32-w16 +446 % (+402 % … +494 %).
+    figures:
+      description: Each figure that it is about, with C(side), C(point), C(metric), C(verdict), C(change_percent), C(low_percent), C(high_percent) and C(why).
+      returned: always
+      type: list
+      elements: dict
+      sample: []
 compare_dir:
   description: Folder of the comparison.
   returned: success

@@ -143,6 +143,10 @@ WORDS: dict[str, dict[str, Any]] = {
     "testbed_compare_fail_on": {**LIST, "description": "Verdicts that make compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},
     "testbed_compare_metrics": {**LIST, "description": "Metrics to compare."},
+    "testbed_compare_statements": {
+        **LIST,
+        "description": "Sentences of others about the comparison, which compare answers with yes, no or cannot tell.",
+    },
     "testbed_results_where": {
         "type": "dict",
         "description": "Which stored points the playbook results summarises: the option where of storlab.testbed.results_query.",

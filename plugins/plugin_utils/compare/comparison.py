@@ -361,6 +361,7 @@ def judge(
         )
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
         inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
+        row.update(joint_low_percent=_percent(inner), joint_high_percent=_percent(outer))
         beyond = False
         if row["_order"] == "blocks":
             limit = blocks.limit(row["_ordered"], machines(row) if machines else None)
