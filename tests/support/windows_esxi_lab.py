@@ -39,7 +39,7 @@ KEPT = ("disks", "targets", "virtual_disks", "files", "feature", "portals", "fol
 
 
 class Lab:
-    """variables: of all hosts of the inventory. settings: of the Windows host in its stand-in. guests: {name: variables}."""
+    """variables: of all hosts of the inventory. settings: of the Windows host in its stand-in. guests: {name: variables}. windows: variables of that host."""
 
     def __init__(
         self,
@@ -49,11 +49,12 @@ class Lab:
         variables: dict,
         settings: dict | None = None,
         guests: dict | None = None,
+        windows: dict | None = None,
     ):
         self.folder, self.world = folder, World(folder / "world" / "world.json")
         address = array.portal["address"]
         with self.world.open():
-            self.world.add(WINDOWS, addresses=[address], **(settings or {}))["disks"]["1"] = copy.deepcopy(DRIVE)
+            self.world.add(WINDOWS, **{"addresses": [address], **(settings or {})})["disks"]["1"] = copy.deepcopy(DRIVE)
         name, port = ready["address"].split(":")
         self.login = {"hostname": name, "port": int(port), "username": "root", "password": PASSWORD}
         self.login["ca_path"] = ready["certificate"]
@@ -62,7 +63,7 @@ class Lab:
             "ansible_fake_windows_world": str(self.world.path),
             "testbed_windows": True,
         }
-        windows = {**stand_in, "testbed_address": f"{address}:{array.portal['port']}"}
+        own = {**stand_in, "testbed_address": f"{address}:{array.portal['port']}", **(windows or {})}
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         everybody = {
             "testbed_state_dir": str(folder / "state"),
@@ -70,9 +71,11 @@ class Lab:
             **variables,
         }
         groups = {
-            "targets": {"hosts": {WINDOWS: windows}},
+            "targets": {"hosts": {WINDOWS: own}},
             "hypervisors": {"hosts": {ESXI: {**local, "testbed_esxi": self.login}}},
-            **({"guests": {"hosts": {guest: {**stand_in, **own} for guest, own in guests.items()}}} if guests else {}),
+            **(
+                {"guests": {"hosts": {guest: {**stand_in, **more} for guest, more in guests.items()}}} if guests else {}
+            ),
         }
         (folder / "lab.yml").write_text(yaml.safe_dump({"all": {"vars": everybody, "children": groups}}))
         (folder / "ansible.cfg").write_text(
