@@ -204,7 +204,7 @@ class ActionModule(CollectionAction):
     def _host_plan(self, points: list) -> dict:
         return {
             **plan.for_host(self.options, self.layers, points, run_folder.prepared(self.run_dir)),
-            **plan.same_clock(run_folder.environment(self.run_dir, self.host)),
+            **plan.same_host(run_folder.environment(self.run_dir, self.host)),
         }
 
     def _list(self, answer: dict) -> None:

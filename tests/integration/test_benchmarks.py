@@ -15,6 +15,7 @@ import pytest
 FOLDER = places.ROOT / "benchmarks"
 # What each is given, and a word of what it prints then.
 SMALL = {
+    "choices.py": (["--rounds", "1", "--runtime-s", "0.1"], "| psync | 1 | 1 |"),
     "esxtop.py": (["--columns", "700", "--samples", "4"], "700 columns, 3 samples"),
     "query.py": (["--points", "6", "--rounds", "1"], "from then on"),
     "read_results.py": (["--points", "24"], "read_store        24 points"),

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ..core.failure import Failure, Fault, exit_words
 from ..workload.workload import Direction, by_time, directions
-from . import histogram, physics, standstill
+from . import choices, histogram, physics, standstill
 from .derived import cpu_cost
 from .schema import Result
 
@@ -45,7 +45,7 @@ DEVICE_LEAST_SHARE = 0.5
 # Above this share of what the generator alone does on the host, partly the generator is measured.
 GENERATOR_PERCENT = 30
 # What against_ceiling judges.
-CEILING_FLAGS = ("faster_than_ceiling", "generator_bound")
+CEILING_FLAGS = ("faster_than_ceiling", "generator_bound", choices.FLAG)
 # A host whose hypervisor takes more than this away measures its neighbours.
 STEAL_PERCENT = 1
 # A host that stood still for this share of a pause, or was kept from its processors for as long, caused it.
@@ -427,19 +427,22 @@ def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, 
 
     'ceiling': no more bytes per second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
     the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
+    'choice': see choices.check (host: fio_choices).
     """
     best: dict[str, Any] = {}
     for result in results.values():
         if result["layer_kind"] == "ceiling" and result["status"] == "measured":
             best[result["workload_id"]] = max(best.get(result["workload_id"], 0), result["total"]["iops"])
     judged = {
-        name: _against(result, best.get(result["workload_id"]), host.get("memory_copy_bytes_s"))
+        name: _against(
+            result, best.get(result["workload_id"]), host.get("memory_copy_bytes_s"), host.get("fio_choices") or {}
+        )
         for name, result in results.items()
     }
     return {name: addition for name, addition in judged.items() if addition}
 
 
-def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any) -> dict[str, Any]:
+def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any, figures: dict[str, Any]) -> dict[str, Any]:
     # What several hosts do together is not bound by what one can do.
     if result["layer_kind"] == "ceiling" or "total" not in result or "clients" in result:
         return {}
@@ -461,6 +464,10 @@ def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any) -> di
             }
         )
         flags += ["generator_bound"] if percent > GENERATOR_PERCENT else []
+    choice = choices.check(result, figures)
+    if choice:
+        checks.append(choice)
+        flags += [] if choice["ok"] else [choices.FLAG]
     return {"checks": checks, "flags": flags, "replaced_flags": list(CEILING_FLAGS)} if checks else {}
 
 

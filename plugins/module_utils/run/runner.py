@@ -50,7 +50,7 @@ from ..result import standstill, steady_state
 from ..workload.point import Point
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import Workload, by_time, extent
-from . import beat, before_point, duration, preparation
+from . import beat, before_point, choices, duration, preparation
 from .execution import Execution, Lengths, text_of
 
 PR_SET_PDEATHSIG = 1
@@ -305,7 +305,7 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     # An earlier version began its runs without it.
     known = {"engine": "fio", **known}
     # What follows from the points, grows while they are measured, or lies beside them.
-    loose = {"fio_clock", "points", "layers", "prepared", "repetitions", "beat"}
+    loose = {"fio_choices", "fio_clock", "points", "layers", "prepared", "repetitions", "beat"}
     return {key: value for key, value in known.items() if key not in loose} == {
         key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
     }
@@ -388,6 +388,9 @@ class Supervisor:
             self._know_copy(round(memory.copy_bytes_s()))
         host = read_json(os.path.join(self.folder, "host.json"))
         self.clock = host.get("fio_clock")
+        # A ceiling has no way of issuing I/O that another could beat.
+        if self.plan.get("beat") and self.engine.ceiling and any(layer["path"] for layer in self.plan["layers"]):
+            self._know_choices()
         if host["cpu"].get("governor", "performance") != "performance":
             self.flags.append("governor")
 
@@ -396,6 +399,12 @@ class Supervisor:
         host = read_json(path)
         host.setdefault("memory_copy_bytes_s", bytes_s)
         write_json(path, host)
+
+    def _know_choices(self) -> None:
+        """The rate of each way of issuing I/O on this host: as this run knows it from an earlier turn, else measured now."""
+        known = self.plan.get("fio_choices") or choices.play(self.program, self.folder, self.die_with_me, self.clock)
+        path = os.path.join(self.folder, "host.json")
+        write_json(path, {**read_json(path), **({"fio_choices": known} if known else {})})
 
     def die_with_me(self) -> None:
         """Runs in the new process: a supervisor that is killed takes the engine with it."""

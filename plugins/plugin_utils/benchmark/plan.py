@@ -18,6 +18,7 @@ from ...module_utils.core.layers import Layer, lasting_identity, only_read, part
 from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES, check_options
 from ...module_utils.result import steady_state
+from ...module_utils.result.choices import CHOICES
 from ...module_utils.result.schema import Result
 from ...module_utils.run import beat, duration, preparation
 from ...module_utils.workload.point import Point
@@ -366,10 +367,15 @@ def for_host(
     }
 
 
-def same_clock(environment: Mapping[str, object]) -> dict[str, object]:
-    """{fio_clock} of a plan for a host that this run has measured before; empty for another. environment: the host's fingerprint."""
-    clock = environment.get("fio_clock")
-    return {"fio_clock": clock} if clock in beat.CLOCKS else {}
+def same_host(environment: Mapping[str, object]) -> dict[str, object]:
+    """{fio_clock, fio_choices} of a plan for a host that this run has measured before; empty for another. environment: the host's fingerprint."""
+    clock, figures = environment.get("fio_clock"), environment.get("fio_choices")
+    known = {
+        choice.name: figures[choice.name]
+        for choice in CHOICES
+        if isinstance(figures, dict) and isinstance(figures.get(choice.name), int)
+    }
+    return {**({"fio_clock": clock} if clock in beat.CLOCKS else {}), **({"fio_choices": known} if known else {})}
 
 
 def prepared_by(results: dict[str, Result]) -> dict[str, object]:

@@ -23,6 +23,7 @@ IGNORED = (
     "hosts.*.*_utc",
     "hosts.*.clock_offset*",
     "hosts.*.memory_copy_bytes_s",
+    "hosts.*.fio_choices.*",
     "hosts.*.cpu.*mhz",
     "hosts.*.memory_free_bytes",
     "hosts.*.python",

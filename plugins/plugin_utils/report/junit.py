@@ -19,7 +19,7 @@ from .nouns import Report
 from .sentences import FLAG_WORDS
 
 # A layer that is near to what the generator can do is a fast layer; its flag says the rest.
-REMARKS = ("generator",)
+REMARKS = ("generator", "choice")
 
 
 def junit(report: Report) -> str:

@@ -38,6 +38,7 @@ STEP_WORDS = {
 }
 FLAG_WORDS = {
     "generator_bound": f"more than {GENERATOR_PERCENT}% of what the generator alone can do on this host, so the figure partly measures the generator",
+    "choice_bound": "more than half of what this I/O engine reaches on this host without storage, where another way is faster (docs/benchmark.md)",
     "percentiles_not_mergeable": "a repetition has no histogram, so only bounds of the merged percentiles are known",
     "buffered_io": "the page cache was in use",
     "synchronous_submission": "the device completes while I/O is submitted, so queue depth has little effect",

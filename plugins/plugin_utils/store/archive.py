@@ -42,6 +42,7 @@ _PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 ENVIRONMENT = {
     **dict.fromkeys(("kernel?", "cpu?", "engine?", "virtualisation?"), dict),
     **{key: {str: dict} for key in ("devices?", "network?")},
+    "fio_choices?": {str: NUMBER},
     **dict.fromkeys(("memory_bytes?", "memory_copy_bytes_s?", "load_1min?"), NUMBER),
     **dict.fromkeys(("clocksource?", "fio_clock?", "python?", "distribution?"), str),
 }

@@ -607,7 +607,13 @@ def test_a_run_goes_on_after_its_testbed_was_built_again():
         ({"fio_clock": "cpu"}, {"fio_clock": "cpu"}),
         ({}, {}),
         ({"fio_clock": "cpu\nfilename=/dev/sda"}, {}),
+        (
+            {"fio_choices": {"psync_1": 310_000, "libaio_1": 150_000}},
+            {"fio_choices": {"psync_1": 310_000, "libaio_1": 150_000}},
+        ),
+        ({"fio_choices": {"psync_1": "9; reboot", "made_up_1": 7}}, {}),
+        ({"fio_choices": "psync_1"}, {}),
     ],
 )
-def test_a_run_goes_on_with_the_clock_that_it_began_with(environment, expected):
-    assert plan.same_clock(environment) == expected
+def test_a_run_goes_on_with_what_it_knows_of_the_host(environment, expected):
+    assert plan.same_host(environment) == expected
