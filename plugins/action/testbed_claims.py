@@ -64,8 +64,12 @@ class ActionModule(CollectionAction):
             for area, names in sorted(answer["doubtful"].items())
         ]
         if answer["restored"]:
-            lost = ", ".join(answer["restored"])
-            warnings.append(f"{self.host}: the testbed's records of {lost} were lost; they are taken from {self.path}.")
+            areas = ", ".join(answer["restored"])
+            warnings.append(
+                f"{self.host}: the testbed's records of {areas} were lost; they are taken from {self.path}."
+                if answer["claims"]["boot_id"] == copy["boot_id"]
+                else f"{self.host} was restarted since: what outlives that of the testbed's records of {areas} is taken from {self.path}."
+            )
         self._remember(answer["claims"])
         return {"changed": answer["changed"], "restored": answer["restored"], "warnings": warnings}
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...core.failure import Failure
 from ...core.names import check_name
+from .. import mounts
 from ..disks import block_device
 from ..host import read_text
 from ..mounts import CONFIGFS
@@ -31,6 +32,14 @@ from . import ownership
 SECRETS = ("accounts", "chap", "logins")
 # Kinds of names (ownership.py) of what outlives a restart of the host.
 LASTING = ("arrays", "files")
+# {area: {key of its record: keys of each entry, or None for all of it}}: what outlives one and has no mark of its own. Folders are on disks, and so are
+# node records and files of exports; a session, a mount, a process and a module end with the host.
+AFTER_RESTART: dict[str, dict[str, tuple[str, ...] | None]] = {
+    "datastore": {"datastores": ("mount_point", "folders", "uuid", "device", "server")},
+    "existing": {"mounts": None},
+    "iscsi_session": {"folders": None, "multipath": None},
+    "nfs_export": {"exports": None, "folder": None},
+}
 
 
 def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, object]:
@@ -58,15 +67,19 @@ def restore(
 ) -> dict[str, object]:
     """{restored: [area], doubtful: {area: [name]}}: records that are lost or damaged are written again, without what no witness speaks for.
 
-    A record that is there stays as it is. After a restart there is nothing to restore: what outlives one has a mark of its own.
+    A record that is there stays as it is. After a restart the part of it that outlives one is written; a build would else take for the host's own what an
+    earlier one has made, and no teardown would remove it.
     """
     restored: list[str] = []
     doubtful: dict[str, list[str]] = {}
-    for area, claim in sorted(claims["areas"].items()) if claims["boot_id"] == boot_id() else []:
+    same = claims["boot_id"] == boot_id()
+    for area, claim in sorted(claims["areas"].items()):
         check_name("area of a claim", area)
         if _read(testbed_id, area, run_dir):
             continue
-        data, lost = vouched(area, claim, configfs)
+        data, lost = vouched(area, claim, configfs) if same else lasting(area, claim["record"])
+        if not (data or same):
+            continue
         if lost:
             doubtful[area] = lost
         restored.append(area)
@@ -129,6 +142,27 @@ def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple
     elif area == "lio_target":
         record["targets"] = [name for name in record.get("targets", []) if name not in lost]
     return record, lost
+
+
+def lasting(area: str, record: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(the part of a record that outlives a restart, names of what was left out of it because something is mounted there since)."""
+    part: dict[str, Any] = {}
+    for key, inner in AFTER_RESTART.get(area, {}).items():
+        if key in record:
+            part[key] = copy.deepcopy(record[key])
+            if inner:
+                part[key] = {
+                    name: {word: value for word, value in entry.items() if word in inner}
+                    for name, entry in part[key].items()
+                }
+    table = mounts.read()
+    lost = []
+    for entries in (part.get(key, {}) for key in ("datastores", "mounts")):
+        for name in sorted(name for name, entry in entries.items() if mounts.mounted_at(table, entry["mount_point"])):
+            # The testbed's own mount ended with the host.
+            del entries[name]
+            lost.append(name)
+    return part, lost
 
 
 def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:

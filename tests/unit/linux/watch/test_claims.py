@@ -257,18 +257,145 @@ def test_where_the_kernel_tells_no_device_from_the_next_a_disk_is_not_claimed(ho
     assert "bench (ramdisk) is not what the testbed made" in warned(answer)
 
 
-def test_after_a_restart_nothing_is_restored(host):
-    host.record("raid", arrays={"r": {"uuid": "u-1"}})
-    host.play("kept")
+def restarted(host) -> None:
+    """The host starts again: its records are gone, and the copy tells of an earlier start."""
     content = (host.state / "claims" / "t1.json").read_text(encoding="utf-8")
     earlier = content.replace(BOOT_ID, "0" * len(BOOT_ID))
     assert earlier != content
     (host.state / "claims" / "t1.json").write_text(earlier, encoding="utf-8")
-    ledger.append(
-        str(host.results / OURS), "claimed", host="t1", sha256=action.hashlib.sha256(earlier.encode()).hexdigest()
-    )
+    sha256 = action.hashlib.sha256(earlier.encode()).hexdigest()
+    ledger.append(str(host.results / OURS), "claimed", host="t1", sha256=sha256)
     host.lose()
+
+
+def test_after_a_restart_what_is_gone_with_it_is_not_restored(host):
+    """RAM disks, targets and processes are gone; an array has the testbed's name in its superblocks."""
+    host.make(host.device("zram3"))
+    host.record("ramdisk", provider="zram", order=["bench"], disks={"bench": disk(host, "zram3")}, modules=["zram"])
+    host.record("lio_target", targets=["iqn.2026-01.t:lab:one"], mounted_configfs=True)
+    host.record("tgt_target", made_folder=True, modules=["ib_core"])
+    host.record("database", folder="/srv/db", user="postgres", pid=7, start_ticks="8")
+    host.record("raid", arrays={"r": {"uuid": "u-1"}})
+    host.play("kept")
+    restarted(host)
     assert host.play("restored")["restored"] == [] and host.files() == {}
+
+
+MULTIPATH = {"files": {"/etc/multipath/wwids": None}, "wwids": ["36001"]}
+# {area: (record of a build, the part of it that a restart does not end)}
+PARTS = {
+    "datastore": (
+        {
+            "modules": ["xfs"],
+            "datastores": {
+                "ds1": {
+                    "mount_point": "/srv/storlab/lab/ds1",
+                    "uuid": "u-3",
+                    "device": "/dev/sdz9",
+                    "folders": ["/srv/storlab/lab/ds1", "/srv/storlab/lab"],
+                    "mount_options": "noatime",
+                    "generation": "g7",
+                },
+                "far": {
+                    "mount_point": "/srv/storlab/lab/far",
+                    "uuid": "u-4",
+                    "server": "192.0.2.7",
+                    "folders": ["/srv/storlab/lab/far"],
+                },
+            },
+        },
+        {
+            "datastores": {
+                "ds1": {
+                    "mount_point": "/srv/storlab/lab/ds1",
+                    "uuid": "u-3",
+                    "device": "/dev/sdz9",
+                    "folders": ["/srv/storlab/lab/ds1", "/srv/storlab/lab"],
+                },
+                "far": {
+                    "mount_point": "/srv/storlab/lab/far",
+                    "uuid": "u-4",
+                    "server": "192.0.2.7",
+                    "folders": ["/srv/storlab/lab/far"],
+                },
+            }
+        },
+    ),
+    "existing": (
+        {
+            "modules": ["nfsv4"],
+            "mounts": {"nas": {"mount_point": "/srv/storlab/lab/nas", "source": "nas:/x", "folders": ["/srv/storlab"]}},
+        },
+        {"mounts": {"nas": {"mount_point": "/srv/storlab/lab/nas", "source": "nas:/x", "folders": ["/srv/storlab"]}}},
+    ),
+    "iscsi_session": (
+        {
+            "modules": ["iscsi_tcp", "sg"],
+            "daemon": "process",
+            "folders": ["/var/lib/iscsi/nodes", "/var/lib/iscsi"],
+            "multipath": MULTIPATH,
+        },
+        {"folders": ["/var/lib/iscsi/nodes", "/var/lib/iscsi"], "multipath": MULTIPATH},
+    ),
+    "nfs_export": (
+        {
+            "modules": ["nfsd"],
+            "exports": {"/srv/storlab/lab/ds1": ["192.0.2.9"]},
+            "folder": "/etc/exports.d",
+            "server": {"threads": 8},
+            "daemons": {"rpc.mountd": [{"pid": 5, "start_ticks": "6"}]},
+            "mounted": True,
+            "announced_before": [],
+        },
+        {"exports": {"/srv/storlab/lab/ds1": ["192.0.2.9"]}, "folder": "/etc/exports.d"},
+    ),
+}
+
+
+def test_after_a_restart_what_outlives_one_is_restored(host):
+    """Folders, files of exports and node records are on disks. No process, mount, module or session outlives a restart."""
+    for area, (record, _part) in PARTS.items():
+        host.record(area, **record)
+    host.play("kept")
+    restarted(host)
+    check = host.play("restored", check=True)
+    assert check["restored"] == sorted(PARTS) and check["changed"] and host.files() == {}
+    answer = host.play("restored")
+    assert answer["restored"] == sorted(PARTS) and answer["changed"]
+    assert {area: host.there(area) for area in PARTS} == {area: part for area, (_record, part) in PARTS.items()}
+    assert [text.partition(" is taken")[0] for text in answer["warnings"]] == [
+        "t1 was restarted since: what outlives that of the testbed's records of datastore, existing, iscsi_session, nfs_export"
+    ]
+    before = host.files()
+    host.play("kept")
+    assert host.play("restored")["changed"] is False and host.files() == before
+
+
+def test_what_is_mounted_since_a_restart_is_somebody_elses(host, monkeypatch):
+    """The testbed's own mounts ended with the restart, so a teardown must not take this one for its own."""
+    table = [{"mount_point": place, "numbers": "8:1", "source": "/dev/sdq"} for place in ("/", "/srv/storlab/lab/ds1")]
+    for area in ("datastore", "existing"):
+        host.record(area, **PARTS[area][0])
+    host.play("kept")
+    restarted(host)
+    monkeypatch.setattr(claims.mounts, "read", lambda: [*table, {**table[0], "mount_point": "/srv/storlab/lab/nas"}])
+    answer = host.play("restored")
+    assert sorted(host.there("datastore")["datastores"]) == ["far"] and host.there("existing") == {"mounts": {}}
+    assert "t1: ds1 (datastore) is not what the testbed made there; it stays." in answer["warnings"]
+    assert "t1: nas (existing) is not what the testbed made there; it stays." in answer["warnings"]
+
+
+def test_a_record_of_an_earlier_start_that_lies_there_still_is_replaced(host):
+    """/run is not emptied by each restart, of a container for one. What is made since then has a record that stays."""
+    host.record("iscsi_session", **PARTS["iscsi_session"][0])
+    host.record("datastore", **PARTS["datastore"][0])
+    host.play("kept")
+    old = Path(host.run, OURS, "iscsi_session.json").read_text(encoding="utf-8").replace(BOOT_ID, "0" * 36)
+    restarted(host)
+    host.record("datastore", datastores={})
+    Path(host.run, OURS, "iscsi_session.json").write_text(old, encoding="utf-8")
+    assert host.play("restored")["restored"] == ["iscsi_session"]
+    assert host.there("iscsi_session") == PARTS["iscsi_session"][1] and host.there("datastore") == {"datastores": {}}
 
 
 @pytest.mark.parametrize("how", ["copy", "ledger", "no ledger", "another host"])
