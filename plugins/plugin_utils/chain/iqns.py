@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from ...module_utils.core.failure import Failure
+from ...module_utils.core.iscsi_names import check_iqn
+from .shape import Problem, shown
 from .testbed import Host, Testbed
 
 IQN_AUTHORITY = "iqn.2026-11.test.storlab"
+# Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
+SECRET_LENGTHS = (12, 16)
 WINDOWS_AUTHORITY = "iqn.1991-05.com.microsoft"
 
 
@@ -34,3 +40,24 @@ def initiator_name(testbed: Testbed, host: Host) -> str:
         return f"{WINDOWS_AUTHORITY}:{iqn_part(host.name)}"
     loopback = "-loopback" if host.name in testbed.targets else ""
     return f"{prefix(testbed)}:{iqn_part(host.name)}{loopback}"
+
+
+def unfit_iqn(variable: str, name: Any) -> list[Problem]:
+    """The problem with an iSCSI name that a user wrote, if any."""
+    try:
+        check_iqn(variable, str(name))
+    except Failure as failure:
+        return [Problem(variable, shown(name), "", failure.remedy)]
+    return []
+
+
+def unfit_secrets(where: str, host: Host, entry: dict[str, Any]) -> list[Problem]:
+    """The problems with the CHAP secrets of an entry of a role's variable."""
+    low, high = SECRET_LENGTHS
+    problems = []
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = str(entry[key]) if entry.get(key) else None
+        if secret is not None and not low <= len(secret) <= 255:
+            length = f"{len(secret)} characters long"
+            problems.append(Problem(f"{where}.{key} of {host.name}", length, "", f"use {low} to {high} characters"))
+    return problems

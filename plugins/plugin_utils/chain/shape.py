@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ...module_utils.core.failure import Failure
 from .description import size_mib
@@ -35,6 +35,7 @@ _ALMOST_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([MGT])i?B?\s*", re.I)
 _MIB_OF = {"M": 1, "G": 1 << 10, "T": 1 << 20}
 # A value that does not fit is left out, so that the rest can still be looked at.
 UNFIT = object()
+Named = TypeVar("Named")
 
 
 class Problem(Failure):
@@ -191,3 +192,9 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "bool": _truth,
     "size": size_mib,
 }
+
+
+def repeated(names: Iterable[Named]) -> list[Named]:
+    """The names that are there more than once, in their order."""
+    all_names = list(names)
+    return sorted({name for name in all_names if all_names.count(name) > 1}, key=all_names.index)

@@ -8,18 +8,30 @@ expand.py, check.py, built.py, doctor.py, devices.py, drawing.py and role_values
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from ...module_utils.core.layers import Layer
+from .shape import Problem
 from .testbed import Context, Disk, Host, Testbed
+
+Judge = Callable[..., Iterable[Problem]]
 
 
 class Stage:
-    """``kinds``: of testbed.disks that it makes a backing layer of. ``floor``: the place of its layers in the list, bottom first."""
+    """``kinds``: of testbed.disks that it makes a backing layer of. ``floor``: the place of its layers in the list, bottom first.
+
+    ``words``: {kind of testbed.disks: what only disks of such kinds have}. ``sized``: kinds whose size the user says; ``of_windows``: kinds of Windows
+    targets alone. ``describes``: the variable of its role that can be set in place of the description.
+    """
 
     name = ""
     kinds: tuple[str, ...] = ()
     floor = 0
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    sized: tuple[str, ...] = ()
+    of_windows: tuple[str, ...] = ()
+    describes = ""
 
     def describe(self, context: Context) -> None:
         """Turn its part of the description into records of the testbed."""
@@ -42,3 +54,19 @@ class Stage:
     def layers(self, host: Host) -> list[Layer]:
         """The layers that it is going to publish on the host."""
         return []
+
+    def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> Iterable[Problem]:
+        """The problems of an entry of testbed.disks that is of one of its kinds. variable: the entry, as the user knows it."""
+        return []
+
+    def check_disk(self, testbed: Testbed, disk: Disk) -> Iterable[Problem]:
+        """The problems of a disk of a target, in the whole of the testbed."""
+        return []
+
+    def checks(self) -> Mapping[str, Judge]:
+        """{topic of check.py: what is wrong there}, called with the lab and the testbed; in topics that are judged host by host with the host, too."""
+        return {}
+
+    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+        """(MiB of a host's memory, what takes them, what to do where they are too many), or None."""
+        return None

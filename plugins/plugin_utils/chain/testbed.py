@@ -188,3 +188,13 @@ def is_exported(testbed: Testbed, store: dict[str, Any]) -> bool:
     """Whether others have a described datastore over NFS."""
     names = {store.get("name"), store.get("disk")} - {None}
     return any(other.get("nfs") in names for other in testbed.description["datastores"])
+
+
+def targets_of(testbed: Testbed, entry: dict[str, Any]) -> list[str]:
+    """The targets that have the disk of an entry of testbed.disks."""
+    return [disk.target for disk in testbed.disks if disk.entry is entry]
+
+
+def is_by_hand(host: Host, variable: str) -> bool:
+    """Whether the inventory sets a variable of a role by itself."""
+    return host.because.get(variable) == OVERRIDDEN

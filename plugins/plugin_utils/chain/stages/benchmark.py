@@ -5,8 +5,16 @@
 
 from __future__ import annotations
 
-from ..stage import Stage
-from ..testbed import Context, Host, addresses_of, mappings
+from typing import Any
+
+from ....module_utils.core.failure import Failure
+from ....module_utils.engines.catalogue import misplaced
+from ....module_utils.result import targets
+from ....module_utils.workload.sweep import expand
+from ....module_utils.workload.wanted import greatest_buffers
+from ..shape import Problem, did_you_mean, shown
+from ..stage import Judge, Stage
+from ..testbed import Context, Host, Testbed, addresses_of, mappings
 
 
 class Benchmark(Stage):
@@ -17,6 +25,15 @@ class Benchmark(Stage):
 
     def runs_on(self, context: Context, host: Host) -> bool:
         return "benchmark_platform" in host.variables
+
+    def checks(self) -> dict[str, Judge]:
+        return {"measured": _unfit_measured}
+
+    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+        measured = lab.get("workloads", {}).get(host.name, []) if self.name in host.stages else []
+        buffers, arithmetic = greatest_buffers(measured)
+        remedy = "lower queue_depth, workers or block_size"
+        return (buffers >> 20, f"the buffers of {arithmetic}", remedy) if buffers >> 20 else None
 
 
 def _measured(context: Context) -> None:
@@ -79,3 +96,72 @@ def _links(context: Context, host: Host) -> list[dict[str, str]]:
         for target, address in dict.fromkeys(links)
         if address and target != host.name and context.testbed.hosts[target].platform == "linux"
     ]
+
+
+def _unfit_measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    earlier = [layer for layers in lab.get("published", {}).values() for layer in layers]
+    problems, scratch = [], {layer["name"]: layer for layer in [*earlier, *testbed.layers]}
+    reported = set()
+    for host in testbed.hosts.values():
+        own = host.own
+        profile = own.get("benchmark_profile")
+        if (
+            profile
+            and not own.get("benchmark_profile_dirs")
+            and profile not in lab["profiles"]
+            and profile not in reported
+        ):
+            reported.add(profile)
+            problems.append(
+                Problem(
+                    "benchmark_profile",
+                    shown(profile),
+                    "which is not a known profile",
+                    did_you_mean(profile, lab["profiles"]),
+                )
+            )
+        for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
+            if targets.parse(text) is None and str(text) not in reported:
+                reported.add(str(text))
+                problems.append(Problem("report_targets", shown(text), "which is not a target", targets.EXAMPLE))
+        engine = own.get("benchmark_engine")
+        wrong = misplaced(engine, host.platform) if "benchmark" in host.stages else None
+        if wrong:
+            problems.append(Problem(f"benchmark_engine of {host.name}", shown(engine), *wrong))
+        layer = own.get("benchmark_server_layer")
+        if layer and layer not in scratch and not layer.startswith("ceiling-"):
+            problems.append(
+                Problem(
+                    f"benchmark_server_layer of {host.name}",
+                    shown(layer),
+                    "which is not a layer of this testbed",
+                    did_you_mean(layer, list(scratch)),
+                )
+            )
+        elif layer and scratch.get(layer, {}).get("purpose") == "data":
+            raw = [
+                name
+                for name, described in scratch.items()
+                if described["purpose"] == "scratch" and described["host"] == host.name
+            ]
+            problems.append(
+                Problem(
+                    f"benchmark_server_layer of {host.name}",
+                    shown(layer),
+                    "which contains data that a raw benchmark would destroy",
+                    f"use {' or '.join(raw)}" if raw else "use a disk without a datastore",
+                )
+            )
+        for index, workload in enumerate(own.get("benchmark_workloads") or []):
+            try:
+                expand(
+                    dict(workload) if isinstance(workload, dict) else workload, None, f"benchmark_workloads[{index}]"
+                )
+            except Failure as failure:
+                if str(failure) not in reported:
+                    reported.add(str(failure))
+                    details = failure.details
+                    variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
+                    value = details.get("value")
+                    problems.append(Problem(variable, None if value is None else shown(value), "", failure.remedy))
+    return problems

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.cache_modes import BLOCK_KIB
+from ....module_utils.core.cache_modes import faults as cache_faults
 from ....module_utils.core.cache_modes import words as cache_words
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib
 from ..emulated import emulated_disk, limits, serial
+from ..shape import Problem, shown
 from ..stage import Stage
-from ..testbed import Context, Disk, Host, layer_of, mappings
+from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
+from .raid import not_on_windows
 
 # {end of the serial: part of a cache tier} of disks that the embedded lab makes.
 CACHE_PARTS = {"slow": "origin", "fast": "fast"}
@@ -22,6 +25,8 @@ CACHE_PARTS = {"slow": "origin", "fast": "fast"}
 class CacheTier(Stage):
     name = "cache_tier"
     kinds = ("cache",)
+    words: ClassVar = {"cache": ("cache",)}
+    describes = "cache_tier_caches"
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         cache = disk.entry.get("cache", {})
@@ -47,6 +52,9 @@ class CacheTier(Stage):
             layers.append(layer_of("backing", cache.get("name"), host, below, cache.get("purpose"), what))
         return layers
 
+    def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
+        return [*_unfit_cache(variable, entry, testbed), *not_on_windows(testbed, variable, entry)]
+
 
 def _cache(disk: Disk) -> dict[str, Any]:
     """An entry of cache_tier_caches; what is not said is the role's default."""
@@ -66,3 +74,44 @@ def _cache(disk: Disk) -> dict[str, Any]:
         "purpose": disk.purpose,
         **({"emulated_delay": {"by": "QEMU", **delay}} if delay else {}),
     }
+
+
+def _unfit_cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    cache, where = entry.get("cache"), f"{variable}.cache"
+    if not cache:
+        reported = any(problem.variable.startswith(where) for problem in testbed.problems)
+        remedy = "write both disks, such as cache: {origin: {serial: Z1F0A7QK}, fast: {serial: S2HRNX0J4}}"
+        return [] if reported else [Problem(where, None, "is not set", remedy)]
+    problems = []
+    for part in ("origin", "fast"):
+        given, proofs = cache[part], [key for key in ("serial", "naa", "wwid", "uuid") if key in cache[part]]
+        if "emulated" in given and not testbed.embedded:
+            remedy = "name a disk of the target by its serial, naa, wwid or uuid"
+            problems.append(
+                Problem(f"{where}.{part}.emulated", None, "is for the embedded lab, which makes such disks", remedy)
+            )
+        elif "emulated" in given and len(given) > 1:
+            problems.append(Problem(f"{where}.{part}.emulated", None, "is set beside a disk", "set only one of them"))
+        elif "emulated" not in given and not proofs:
+            remedy = "add the serial, naa, wwid or uuid that the disk has"
+            problems.append(Problem(f"{where}.{part}", shown(given), "which does not identify a disk", remedy))
+    same = [
+        key
+        for key in ("path", "serial", "naa", "wwid", "uuid")
+        if cache["origin"].get(key, 0) == cache["fast"].get(key)
+    ]
+    for key in same[:1]:
+        problems.append(
+            Problem(f"{where}.fast.{key}", shown(cache["fast"][key]), "which is the origin", "name another disk")
+        )
+    sizes = {key: cache[key] for key in ("block", "migration") if key in cache}
+    unfit = [key for key, text in sizes.items() if chunk_kib(text) is None]
+    for key in unfit:
+        remedy = "write a size with KiB or MiB, such as 64KiB"
+        problems.append(Problem(f"{where}.{key}", shown(sizes[key]), "", remedy))
+    if not unfit:
+        kib = {"block_kib": BLOCK_KIB, **{f"{key}_kib": chunk_kib(text) for key, text in sizes.items()}}
+        for key, _value, why, remedy in cache_faults({**cache, **kib}):
+            value = cache.get(key) if key == "mode" else sizes.get(key)
+            problems.append(Problem(f"{where}.{key}", shown(value), f"but {why}", remedy))
+    return problems

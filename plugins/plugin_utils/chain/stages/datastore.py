@@ -5,20 +5,28 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Iterator
 from typing import Any
 
 from ....module_utils.core.layers import Layer
-from ..shape import did_you_mean
-from ..stage import Stage
-from ..testbed import Context, Host, Store, addresses_of, is_exported, layer_of, mappings
+from ..description import size_text
+from ..identifiers import CASELESS, same_case, shared
+from ..shape import Problem, did_you_mean, repeated, shown
+from ..stage import Judge, Stage
+from ..testbed import Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
 from .nfs_export import NFS_VERSION
 
+CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm", "existing")
+# Metadata and journal of a file system, at least.
+FILE_SYSTEM_OVERHEAD_PERCENT = 5
 PROVIDERS = {"linux": "filesystem", "esxi": "esxi", "windows": "ntfs"}
 
 
 class Datastore(Stage):
     name = "datastore"
     floor = 4
+    describes = "datastore_datastores"
 
     def describe(self, context: Context) -> None:
         _stores(context)
@@ -43,6 +51,22 @@ class Datastore(Stage):
             name = f"{store.get('name')}{suffix}"
             layers.append(layer_of("datastore", name, host, store.get("layer"), "scratch", f"{what}{where}"))
         return layers
+
+    def check_disk(self, testbed: Testbed, disk: Disk) -> list[Problem]:
+        carrying = [store.name for store in testbed.stores if store.disk is disk]
+        if not carrying or disk.purpose != "scratch":
+            return []
+        why = f"but the datastore {carrying[0]} is on it, which a raw benchmark would destroy"
+        remedy = "remove purpose, or put the datastore on another disk"
+        return [Problem(f"testbed.disks[{disk.index}].purpose", "'scratch'", why, remedy)]
+
+    def checks(self) -> dict[str, Judge]:
+        return {
+            "names": _store_names,
+            "datastores": _unfit_stores,
+            "mount points": _doubled_mount_point,
+            "labels": _doubled_label,
+        }
 
 
 def _stores(context: Context) -> None:
@@ -202,3 +226,148 @@ def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
 
 
 _STORES = {"linux": _linux_store, "windows": _windows_store, "esxi": _esxi_store}
+
+
+def _store_names(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """A datastore's name is in the UUID of its file system, so it is one in the whole testbed."""
+    doubled = set(repeated(disk.name for disk in testbed.disks))
+    # What lies on a disk that is there twice, is there twice for that alone.
+    stores = [store for store in testbed.stores if not (store.disk and store.disk.name in doubled)]
+    problems = []
+    for name in repeated(store.label for store in stores):
+        hosts = repeated(host for store in stores if store.label == name for host in store.hosts)
+        where = f" on {hosts[0]}" if hosts else ""
+        remedy = "give each a name of its own"
+        problems.append(Problem("testbed.datastores", f"a list with {shown(name)} twice{where}", "", remedy))
+    return problems
+
+
+def _unfit_stores(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    problems = []
+    for store in testbed.stores:
+        variable = f"testbed.datastores[{store.index}]"
+        if store.over:
+            continue
+        kinds = {testbed.hosts[name].platform for name in store.hosts}
+        kind = store.entry.get("type") or {"linux": "ext4", "windows": "ntfs", "esxi": "vmfs"}.get(
+            next(iter(kinds), "linux")
+        )
+        if len(store.hosts) > 1 and kind not in CLUSTER_FILE_SYSTEMS:
+            problems.append(
+                Problem(
+                    f"{variable}.hosts",
+                    ", ".join(store.hosts),
+                    f"but {kind} is not a cluster file system and would be destroyed",
+                    "name one host, or give each a disk of its own",
+                )
+            )
+        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs", "existing")}
+        for name in store.hosts:
+            platform = testbed.hosts[name].platform
+            if kind not in fits[platform]:
+                problems.append(
+                    Problem(
+                        f"{variable}.type",
+                        shown(kind),
+                        f"which {name} cannot make",
+                        f"use {' or '.join(fits[platform])}",
+                    )
+                )
+        if "benchmark_files" in store.entry and kinds - {"linux"}:
+            problems.append(
+                Problem(
+                    f"{variable}.benchmark_files",
+                    shown(store.entry["benchmark_files"]),
+                    "but only Linux hosts measure a file per worker",
+                    "leave it out",
+                )
+            )
+        if kind == "existing":
+            problems += _store_of_others(store, variable)
+        if kind == "nfs":
+            problems += [
+                Problem(f"{variable}.{key}", None, "is not set", "name the NFS server and the path that it exports")
+                for key in ("server", "path")
+                if not store.entry.get(key)
+            ]
+        if not store.hosts and store.disk:
+            problems.append(
+                Problem(
+                    f"{variable}.on",
+                    shown(store.entry.get("disk")),
+                    "a disk that no host logs in to",
+                    "add a host to hypervisors or clients",
+                )
+            )
+        problems += _room(testbed, store, variable)
+    return problems
+
+
+def _store_of_others(store: Store, variable: str) -> list[Problem]:
+    """A datastore that was there before: it has a name, and nothing that would make one."""
+    problems = []
+    if not store.entry.get("name"):
+        problems.append(Problem(f"{variable}.name", None, "is not set", "write the name that the ESXi host shows"))
+    for key in ("disk", "benchmark_file", "version", "mount_point", "compatibility", "server", "path"):
+        if key in store.entry:
+            why = "is set beside type existing, whose datastore is there already"
+            problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), why, "leave it out"))
+    return problems
+
+
+def _room(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
+    """What is to lie on the datastore fits on it."""
+    size = store.disk.entry.get("size") if store.disk else None
+    guests = [
+        entry
+        for entry in testbed.description.get("guests", [])
+        if entry.get("datastore") in (store.name, store.label) and not (entry.get("esxi") or {}).get("disks")
+    ]
+    files = store.entry.get("benchmark_file", 0) * max(1, store.entry.get("benchmark_files", 1))
+    wanted = files + sum(entry.get("disk_size", 0) for entry in guests)
+    if (
+        not store.disk
+        or not size
+        or store.entry.get("type") == "rdm"
+        or wanted <= size * (100 - FILE_SYSTEM_OVERHEAD_PERCENT) // 100
+    ):
+        return []
+    return [
+        Problem(
+            f"testbed.disks[{store.disk.index}].size",
+            size_text(size),
+            f"but {size_text(wanted)} are needed on the datastore {store.name}, whose file system needs some space too",
+            "make the disk larger, or the files on it smaller",
+        )
+    ]
+
+
+def _doubled_mount_point(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> Iterator[Problem]:
+    points = [
+        (posixpath.normpath(same_case(host, store["mount_point"])), str(store.get("name")))
+        for store in mappings(host.variables.get("datastore_datastores"))
+        if store.get("mount_point")
+    ]
+    for point, names in shared(points):
+        # Names that are there twice are a problem of their own.
+        if len(set(names)) > 1:
+            yield Problem(
+                f"mount_point of the datastores {' and '.join(names)} on {host.name}",
+                shown(point),
+                "which only one can have",
+                "set mount_point of one in testbed.datastores",
+            )
+
+
+def _doubled_label(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterator[Problem]:
+    if host.platform not in CASELESS:
+        return
+    labels = [(same_case(host, store.label), store.label) for store in testbed.stores if host.name in store.hosts]
+    for _label, names in shared(labels):
+        if len(set(names)) > 1:
+            yield Problem(
+                "testbed.datastores",
+                f"a list with {' and '.join(names)}",
+                f"which {host.name} does not distinguish",
+                "give each a name that differs in more than capitals",
+            )

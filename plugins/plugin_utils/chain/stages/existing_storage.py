@@ -16,7 +16,7 @@ from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Stage
+from ..stage import Judge, Stage
 from ..testbed import Context, Host, Testbed, mappings
 
 STAGE = "existing_storage"
@@ -308,6 +308,7 @@ def hosts_of(testbed: Testbed) -> Hosts:
 class ExistingStorage(Stage):
     name = STAGE
     floor = 6
+    describes = VARIABLE
 
     def derive(self, context: Context) -> None:
         published, testbed = context.lab.get("published", {}), context.testbed
@@ -323,3 +324,18 @@ class ExistingStorage(Stage):
 
     def layers(self, host: Host) -> list[Layer]:
         return layers({host.name: mappings(host.variables.get(VARIABLE))})
+
+    def checks(self) -> dict[str, Judge]:
+        return {"existing": _existing}
+
+
+def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """Storage that was there before, and workloads that would write to it."""
+    names = [layer["name"] for layer in testbed.layers]
+    wrong = problems(testbed.description["existing"], hosts_of(testbed), names)
+    for name, host in testbed.hosts.items():
+        sessions = mappings(host.variables.get("iscsi_initiator_targets"))
+        if mappings(host.variables.get(VARIABLE)) or any(map(only_read, sessions)):
+            workloads = lab.get("workloads", {}).get(name, [])
+            wrong += writers(name, host.own.get("benchmark_profile"), workloads)
+    return wrong

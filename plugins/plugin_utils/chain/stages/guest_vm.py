@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ....module_utils.core.layers import Layer
 from ..emulated import lab_network, tap_name
-from ..shape import did_you_mean
-from ..stage import Stage
+from ..identifiers import same_case, shared
+from ..shape import Problem, did_you_mean, shown
+from ..stage import Judge, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
 
 # Of all machines of the embedded lab. Without no_timer_check the kernel counts ticks while it starts, and panics where a busy computer held them back.
@@ -21,6 +23,7 @@ NBD_PORT = 10809
 class GuestVm(Stage):
     name = "guest_vm"
     floor = 5
+    describes = "guest_vm_guests"
 
     def derive(self, context: Context) -> None:
         _guests(context)
@@ -44,6 +47,9 @@ class GuestVm(Stage):
                 own.append(layer_of("guest", f"{guest.get('name')}-raw", host, below, "scratch", "the whole LUN"))
             layers += [{**layer, "host": guest.get("host")} for layer in own]
         return layers
+
+    def checks(self) -> dict[str, Judge]:
+        return {"guests": _unfit_guests, "machine names": _doubled_machine}
 
 
 def _guests(context: Context) -> None:
@@ -225,3 +231,94 @@ def _served(guest: dict[str, Any], keeper: Host) -> list[dict[str, Any]]:
     """The disks of a guest that the host serves over NBD."""
     disks = [guest[key] for key in ("data_disk", "raw_disk") if key in guest]
     return [disk for disk in disks if disk.get("transport") == "nbd" and disk.get("host") == keeper.name]
+
+
+def _unfit_guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    problems = _nbd(testbed)
+    for index, entry in enumerate(testbed.description.get("guests", [])):
+        variable = f"testbed.guests[{index}]"
+        stores = [
+            store for store in testbed.stores if entry.get("datastore") in (store.name, store.label) and store.hosts
+        ]
+        if not stores:
+            continue
+        esxi = testbed.hosts[stores[0].hosts[0]].platform == "esxi"
+        extra = entry.get("esxi") or {}
+        if "disk_size" not in entry and not extra.get("disks") and stores[0].entry.get("type") != "rdm":
+            problems.append(
+                Problem(
+                    f"{variable}.disk_size",
+                    None,
+                    "is not set",
+                    "write the size of the disk that is measured, such as 48MiB",
+                )
+            )
+        if "raw" in entry:
+            problems += _raw(testbed, f"{variable}.raw", index, entry["raw"])
+        if "memory" not in entry and not ("template" in extra or "ova" in extra):
+            problems.append(Problem(f"{variable}.memory", None, "is not set", "write its memory, such as 320MiB"))
+        if not esxi and not testbed.embedded:
+            if "image" not in entry:
+                problems.append(
+                    Problem(
+                        f"{variable}.image",
+                        None,
+                        "is not set",
+                        "name the disk image with its system, on the host that runs it",
+                    )
+                )
+            if not entry.get("taps"):
+                problems.append(
+                    Problem(f"{variable}.taps", None, "is not set", "name a tap interface for its network card")
+                )
+            guest = entry.get("host", entry["name"])
+            if not entry.get("address") and not addresses_of(lab["hosts"].get(guest, {})):
+                problems.append(
+                    Problem(
+                        f"ansible_host of {guest}", None, "is not set", "give the address at which the guest answers"
+                    )
+                )
+    return problems
+
+
+def _nbd(testbed: Testbed) -> list[Problem]:
+    """What asks for TLS must not be overlooked because nothing is served."""
+    guests = [guest for host in testbed.hosts.values() for guest in mappings(host.variables.get("guest_vm_guests"))]
+    disks = [guest.get(key) or {} for guest in guests for key in ("data_disk", "raw_disk")]
+    if testbed.description.get("nbd") != "tls" or any(disk.get("transport") == "nbd" for disk in disks):
+        return []
+    return [Problem("testbed.nbd", shown("tls"), "but no guest has a disk over NBD here", "leave it out")]
+
+
+def _raw(testbed: Testbed, variable: str, index: int, name: str) -> list[Problem]:
+    """What a guest has whole is nobody else's."""
+    store = next(
+        (store for store in testbed.stores if store.disk and name in (store.disk.name, store.disk.entry["name"])), None
+    )
+    if store:
+        return [Problem(variable, shown(name), f"which carries the datastore {store.name}", "name a disk of its own")]
+    other = next((guest["name"] for guest in testbed.description["guests"][:index] if guest.get("raw") == name), None)
+    return [Problem(variable, shown(name), f"which {other} has", "name a disk of its own")] if other else []
+
+
+def _doubled_machine(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+    guests = [
+        (host, guest) for host in testbed.hosts.values() for guest in mappings(host.variables.get("guest_vm_guests"))
+    ]
+    for inventory_name, names in shared((guest.get("host"), str(guest.get("name"))) for _host, guest in guests):
+        if len(set(names)) > 1:
+            yield Problem(
+                f"host of the guests {' and '.join(names)}",
+                shown(inventory_name),
+                "one inventory name for several machines",
+                "name another host of the group guests for each in testbed.guests",
+            )
+    machines = [((host.name, same_case(host, guest.get("name"))), str(guest.get("name"))) for host, guest in guests]
+    for (runs, _name), names in shared(machines):
+        if len(set(names)) > 1:
+            yield Problem(
+                "testbed.guests",
+                f"a list with {' and '.join(names)}",
+                f"which {runs} does not distinguish",
+                "give each a name that differs in more than capitals",
+            )

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from ....module_utils.core.iscsi_names import same_iqn
+from ....module_utils.core.iscsi_names import iqn_key, same_iqn
 from ....module_utils.core.layers import Layer
 from ..access import login_addresses
-from ..iqns import initiator_name
-from ..stage import Stage
-from ..testbed import Context, Host, Testbed, layer_of, mappings
+from ..identifiers import shared
+from ..iqns import initiator_name, unfit_iqn, unfit_secrets
+from ..shape import Problem, did_you_mean, shown
+from ..stage import Judge, Stage
+from ..testbed import Context, Host, Testbed, is_by_hand, layer_of, mappings
 from . import existing_storage
+from .iscsi_target import PARTS
 
 PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
@@ -22,6 +26,7 @@ _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password
 class IscsiInitiator(Stage):
     name = "iscsi_initiator"
     floor = 2
+    describes = "iscsi_initiator_targets"
 
     def derive(self, context: Context) -> None:
         hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]
@@ -66,6 +71,14 @@ class IscsiInitiator(Stage):
             for lun in mappings(session.get("luns"))
             if lun.get("layer_kind") != "target"
         ]
+
+    def checks(self) -> dict[str, Judge]:
+        return {
+            "initiators": _unfit_name,
+            "sessions": _unknown_targets,
+            "initiator names": _doubled_name,
+            "own secrets": _own_secrets,
+        }
 
 
 def _sessions(context: Context, host: Host) -> None:
@@ -143,3 +156,54 @@ def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
         "parent": parent,
         "purpose": lun.get("purpose", "data"),
     }
+
+
+def _unfit_name(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+    variable = "iscsi_initiator_name"
+    given = host.variables.get(variable) if variable in host.own else None
+    return unfit_iqn(f"{variable} of {host.name}", given) if given else []
+
+
+def _unknown_targets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    exports = [
+        export for host in testbed.hosts.values() for export in mappings(host.variables.get("iscsi_target_targets"))
+    ]
+    known = {export["name"] for export in exports if all(part in export for part in PARTS)}
+    keys = {iqn_key(str(name)) for name in known}
+    return [
+        Problem(
+            f"iscsi_initiator_targets[{index}].iqn of {host.name}",
+            shown(session.get("iqn")),
+            "which is not a target of this testbed",
+            did_you_mean(str(session.get("iqn")), sorted(known)),
+        )
+        for host in testbed.hosts.values()
+        for index, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets")))
+        # A target that is none of the inventory's hosts is somebody else's.
+        if testbed.targets and iqn_key(str(session.get("iqn"))) not in keys
+    ]
+
+
+def _own_secrets(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+    variable = "iscsi_initiator_targets"
+    sessions = mappings(host.variables[variable]) if is_by_hand(host, variable) else []
+    return [
+        problem
+        for index, session in enumerate(sessions)
+        for problem in unfit_secrets(f"{variable}[{index}]", host, session)
+    ]
+
+
+def _doubled_name(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+    names = [
+        (host.variables["iscsi_initiator_name"], host.name)
+        for host in testbed.hosts.values()
+        if host.variables.get("iscsi_initiator_name")
+    ]
+    for name, hosts in shared(names):
+        yield Problem(
+            f"iscsi_initiator_name of {' and '.join(hosts)}",
+            shown(name),
+            "so each would get the LUNs of the other",
+            f"set another iscsi_initiator_name for {hosts[-1]}, or rename one of these hosts",
+        )

@@ -5,16 +5,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
+from ....module_utils.linux.disks.device_safety import PROOFS
+from ....module_utils.linux.exports.target_providers import shares_luns
 from ..access import login_addresses
 from ..description import size_text
-from ..iqns import initiator_name, iqn_part, prefix
-from ..stage import Stage
-from ..testbed import Context, Disk, Host, addresses_of, is_address, layer_of, mappings
+from ..identifiers import shared
+from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
+from ..shape import Problem, did_you_mean, repeated, shown
+from ..stage import Judge, Stage
+from ..testbed import (
+    OVERRIDDEN,
+    Context,
+    Disk,
+    Host,
+    Testbed,
+    addresses_of,
+    is_address,
+    is_by_hand,
+    layer_of,
+    mappings,
+    targets_of,
+)
 from .datastore import volume_of
 
+# An export has these.
+PARTS = ("name", "portals", "luns", "initiators")
 # The part of a volume that its file system leaves to a file.
 VOLUME_PERCENT = 95
 
@@ -22,6 +42,10 @@ VOLUME_PERCENT = 95
 class IscsiTarget(Stage):
     name = "iscsi_target"
     floor = 1
+    words: ClassVar = {"device": ("path", *PROOFS), "vhdx": ("path", "allocation")}
+    sized = ("vhdx",)
+    of_windows = ("vhdx",)
+    describes = "iscsi_target_targets"
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -56,6 +80,37 @@ class IscsiTarget(Stage):
             for export in mappings(host.variables.get("iscsi_target_targets"))
             for lun in mappings(export.get("luns"))
         ]
+
+    def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
+        problems, kind = [], entry["kind"]
+        if "path" not in entry:
+            remedy = f"name the {'device' if kind == 'device' else 'VHDX file'}"
+            problems.append(Problem(f"{variable}.path", None, "is not set", remedy))
+        if kind == "device" and not any(key in entry for key in PROOFS):
+            remedy = "add the serial, naa, wwid or uuid that the device has"
+            why = "which does not identify a device"
+            problems.append(Problem(f"{variable}.path", shown(entry.get("path")), why, remedy))
+        for name in targets_of(testbed, entry) if kind == "vhdx" else []:
+            if testbed.hosts[name].platform != "windows":
+                why = f"but {name} does not run Windows"
+                problems.append(Problem(f"{variable}.kind", "'vhdx'", why, "use ramdisk or device"))
+        return problems
+
+    def check_disk(self, testbed: Testbed, disk: Disk) -> list[Problem]:
+        if not disk.loopback or disk.purpose != "data" or testbed.hosts[disk.target].platform != "linux":
+            return []
+        why, remedy = "but the disk contains data, which would appear twice", "use it with disks that are measured raw"
+        return [Problem(f"testbed.disks[{disk.index}].loopback", "true", why, remedy)]
+
+    def checks(self) -> dict[str, Judge]:
+        return {
+            "unused disks": _unused,
+            "exports": _unfit_exports,
+            "target names": _doubled_target,
+            "portals": _portals,
+            "secrets": _secrets,
+            "own secrets": _own_secrets,
+        }
 
 
 def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
@@ -189,3 +244,242 @@ def _refuse_larger(context: Context, disk: Disk, below: Disk | None, size: int) 
         context.problem(
             f"testbed.disks[{disk.index}].size", size_text(size), why, "make it smaller, or that disk larger"
         )
+
+
+def _unused(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """Devices and files of a target are seen by those who log in alone; the target itself has RAM disks, arrays and cache tiers."""
+    problems = []
+    for disk in testbed.disks:
+        kind, variable = disk.entry["kind"], f"testbed.disks[{disk.index}].kind"
+        own = testbed.hosts[disk.target].because.get("iscsi_target_targets") == OVERRIDDEN
+        if kind not in ("device", "vhdx") or own:
+            continue
+        here = [store.name for store in testbed.stores if store.disk is disk and disk.target in store.hosts]
+        if here:
+            why = f"but the datastore {here[0]} is on it on {disk.target} itself"
+            problems.append(
+                Problem(variable, shown(kind), why, "use ramdisk, raid or cache, or let another host log in")
+            )
+        elif not disk.hosts and not disk.loopback:
+            why = f"but no host logs in to {disk.target} for it, so it would be neither exported nor measured"
+            problems.append(Problem(variable, shown(kind), why, _who_logs_in(testbed, disk.entry)))
+    return problems
+
+
+def _who_logs_in(testbed: Testbed, entry: dict[str, Any]) -> str:
+    if not testbed.initiators:
+        return "put a host into clients or hypervisors"
+    return "name a host in to" if "to" in entry else "put a datastore on it, or a Linux or Windows host into clients"
+
+
+def _unfit_exports(_lab: dict[str, Any], testbed: Testbed, host: Host) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
+        variable = f"iscsi_target_targets[{index}]"
+        missing = [key for key in PARTS if key not in export]
+        if missing:
+            remedy = "add it, or remove the variable to have it derived"
+            problems.append(Problem(f"{variable} of {host.name}", None, f"has no {', '.join(missing)}", remedy))
+            continue
+        if host.because.get("iscsi_target_targets") == OVERRIDDEN:
+            problems += unfit_iqn(f"{variable}.name of {host.name}", export["name"])
+        problems += _unfit_luns(testbed, host, variable, mappings(export["luns"]))
+        if host.platform == "windows":
+            problems += _windows_target(export, variable, host)
+        if shares_luns(host.variables.get("iscsi_target_provider")):
+            problems += _shared_luns(export, variable, host)
+    return problems
+
+
+def _unfit_luns(testbed: Testbed, host: Host, variable: str, luns: list[dict[str, Any]]) -> list[Problem]:
+    problems: list[Problem] = []
+    backing = [layer["name"] for layer in testbed.layers if layer["kind"] == "backing"]
+    # A file is on a volume.
+    volumes = [layer["name"] for layer in testbed.layers if layer["kind"] == "datastore"]
+    for number in repeated(lun.get("lun") for lun in luns):
+        names = " and ".join(str(lun.get("name")) for lun in luns if lun.get("lun") == number)
+        what = f"LUN number of {names} on {host.name}"
+        problems.append(Problem(what, str(number), "", "give each disk a lun of its own"))
+    for place, lun in enumerate(luns):
+        below = volumes if lun.get("vhdx") else backing
+        if "layer" in lun and lun["layer"] not in below:
+            word, why = f"{variable}.luns[{place}].layer of {host.name}", "which is not a layer of this testbed"
+            problems.append(Problem(word, shown(lun["layer"]), why, did_you_mean(lun["layer"], below)))
+        if "lun" in lun and not (isinstance(lun["lun"], int) and 0 <= lun["lun"] <= 255):
+            word = f"LUN number of {lun.get('name')} on {host.name}"
+            problems.append(Problem(word, shown(lun["lun"]), "", "use 0 to 255"))
+    return problems
+
+
+def _windows_target(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
+    users = {
+        (initiator.get("chap_user"), initiator.get("chap_password")) for initiator in mappings(export["initiators"])
+    }
+    if len(users) > 1:
+        return [
+            Problem(
+                f"{variable}.initiators of {host.name}",
+                None,
+                "have different CHAP names or secrets, and a Windows target has one",
+                "give them the same, or make two targets",
+            )
+        ]
+    return []
+
+
+def _portals(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    problems, facts = [], lab.get("facts", {})
+    for name in testbed.targets:
+        host, targets = testbed.hosts[name], mappings(testbed.hosts[name].variables.get("iscsi_target_targets"))
+        given = [address for address, _port in addresses_of(host.own)]
+        word = "testbed_address" if "testbed_address" in host.own else "ansible_host"
+        if targets and not given and host.because["iscsi_target_targets"] != OVERRIDDEN:
+            problems.append(
+                Problem(
+                    f"testbed_address of {name}",
+                    None,
+                    "is not set",
+                    "give the target's IP address in the storage network",
+                )
+            )
+        for address, port in repeated(
+            (address, port or testbed.description["port"]) for address, port in addresses_of(host.own)
+        ):
+            problems.append(
+                Problem(
+                    f"{word} of {name}",
+                    f"a list with {address}:{port} twice",
+                    "",
+                    "name each portal once",
+                )
+            )
+        if host.platform == "windows":
+            problems += _ports_of_windows(name, targets)
+        known = facts.get(name, {}).get("addresses") or [address for address in given if is_address(address)]
+        seen = set()
+        for index, export in enumerate(targets):
+            for place, portal in enumerate(mappings(export.get("portals"))):
+                address = str(portal.get("address"))
+                own = host.because["iscsi_target_targets"] == OVERRIDDEN
+                variable = (
+                    f"iscsi_target_targets[{index}].portals[{place}].address of {name}" if own else f"{word} of {name}"
+                )
+                if (variable, address) in seen:
+                    continue
+                seen.add((variable, address))
+                if not is_address(address):
+                    problems.append(
+                        Problem(
+                            variable,
+                            shown(address),
+                            "which is not an IP address",
+                            f"set testbed_address of {name} to its IP address in the storage network",
+                        )
+                    )
+                elif known and address not in known and not host.variables.get("iscsi_target_allow_any_address"):
+                    problems.append(
+                        Problem(
+                            variable,
+                            shown(address),
+                            f"which is none of the addresses of {name}",
+                            f"use {' or '.join(known)}",
+                        )
+                    )
+    return problems
+
+
+def _ports_of_windows(name: str, targets: list[dict[str, Any]]) -> list[Problem]:
+    """A Windows target server has one port for each of its addresses."""
+    ports: dict[str, set[int]] = {}
+    for export in targets:
+        for portal in mappings(export.get("portals")):
+            ports.setdefault(str(portal.get("address")), set()).add(portal.get("port", 3260))
+    return [
+        Problem(
+            f"testbed_address of {name}",
+            f"a list with {address} at the ports {' and '.join(map(str, sorted(several)))}",
+            "and Windows listens at one port of an address",
+            "name each address once; a second portal needs an address of its own",
+        )
+        for address, several in ports.items()
+        if len(several) > 1
+    ]
+
+
+def _secrets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    problems: list[Problem] = []
+    low, high = SECRET_LENGTHS
+    description = testbed.description
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = description.get(key)
+        if secret is not None and not low <= len(secret) <= high:
+            problems.append(
+                Problem(f"testbed.{key}", f"{len(secret)} characters long", "", f"use {low} to {high} characters")
+            )
+        elif secret is not None and re.search(r"\s", secret):
+            problems.append(
+                Problem(f"testbed.{key}", None, "has blanks in it", "use printable characters without blanks")
+            )
+    if description.get("chap_password") and description.get("chap_password") == description.get("mutual_chap_password"):
+        problems.append(
+            Problem(
+                "testbed.mutual_chap_password",
+                None,
+                "is the same as testbed.chap_password",
+                "use another secret; iSCSI forbids the same one both ways",
+            )
+        )
+    return problems
+
+
+def _own_secrets(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+    problems: list[Problem] = []
+    variable = "iscsi_target_targets"
+    for index, export in enumerate(mappings(host.variables[variable]) if is_by_hand(host, variable) else []):
+        for place, initiator in enumerate(mappings(export.get("initiators"))):
+            problems += unfit_secrets(f"{variable}[{index}].initiators[{place}]", host, initiator)
+    return problems
+
+
+def _shared_luns(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
+    problems, numbers = [], {lun.get("lun") for lun in mappings(export["luns"])}
+    problems += [
+        Problem(
+            f"LUN number of {lun.get('name')} on {host.name}", "0", "which is tgt's own controller", "number from 1"
+        )
+        for lun in mappings(export["luns"])
+        if lun.get("lun") == 0
+    ]
+    if any(
+        initiator.get("luns") is not None and set(initiator["luns"]) != numbers
+        for initiator in mappings(export["initiators"])
+    ):
+        problems.append(
+            Problem(
+                f"{variable}.initiators of {host.name}",
+                None,
+                "see different LUNs, and tgt shows all LUNs of a target to all its initiators",
+                "show them the same disks, or set iscsi_target_provider: lio",
+            )
+        )
+    return problems
+
+
+def _doubled_target(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+    names = [
+        (export.get("name"), host.name)
+        for host in testbed.hosts.values()
+        for export in mappings(host.variables.get("iscsi_target_targets"))
+        if export.get("name")
+    ]
+    for name, hosts in shared(names):
+        if len(set(hosts)) == 1:
+            remedy = "give each target an IQN of its own"
+            yield Problem("iscsi_target_targets", f"a list with {shown(name)} twice", "", remedy)
+        else:
+            yield Problem(
+                f"the name of the target of {' and '.join(dict.fromkeys(hosts))}",
+                shown(name),
+                "one name for several targets",
+                "rename one of these hosts, or set iscsi_target_targets of one",
+            )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....module_utils.core.layers import Layer
-from ..shape import did_you_mean
-from ..stage import Stage
-from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
+from ..shape import Problem, did_you_mean, shown
+from ..stage import Judge, Stage
+from ..testbed import Context, Host, Store, Testbed, addresses_of, is_address, layer_of, mappings
 
 NFS_VERSION = "4.2"
 BECAUSE = "the datastores with nfs in testbed.datastores"
@@ -42,6 +44,9 @@ class NfsExport(Stage):
             what = f"over NFS to {clients}"
             layers.append(layer_of("target", export.get("name"), host, export.get("layer"), "data", what))
         return layers
+
+    def checks(self) -> dict[str, Judge]:
+        return {"datastores": _unfit_stores}
 
 
 def _over_nfs(context: Context) -> None:
@@ -94,3 +99,58 @@ def _exports(context: Context, host: Host) -> None:
         [address for address, _port in addresses_of(host.own)],
         f"testbed_address of {host.name}",
     )
+
+
+def _unfit(testbed: Testbed, store: Store, base: Store, variable: str) -> list[Problem]:
+    """A datastore that is another one (base) over NFS."""
+    problems = []
+    for key in ("disk", "type", "benchmark_file", "benchmark_files", "version", "compatibility", "server", "path"):
+        if key in store.entry:
+            remedy = f"leave it out: it is set for the datastore {base.name}"
+            problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), "is set beside nfs", remedy))
+    if "benchmark_file" not in base.entry:
+        remedy = "write the size of the file on it that clients measure, such as 2GiB"
+        problems.append(
+            Problem(
+                f"testbed.datastores[{base.index}].benchmark_file",
+                None,
+                f"is not set, but {store.name} is measured on it",
+                remedy,
+            )
+        )
+    for name in (base.target, *store.hosts):
+        if testbed.hosts[name].platform != "linux":
+            platform = {"esxi": "ESXi", "windows": "Windows"}[testbed.hosts[name].platform]
+            remedy = "name Linux hosts" if name in store.hosts else "use a disk of a Linux target"
+            problems.append(
+                Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"but {name} runs {platform}", remedy)
+            )
+            continue
+        for address in [address for address, _port in addresses_of(testbed.hosts[name].own)] or [""]:
+            if not is_address(address):
+                remedy = "write its address in the storage network: NFS is exported from address to address"
+                problems.append(
+                    Problem(
+                        f"testbed_address of {name}",
+                        shown(address) if address else None,
+                        "" if address else "is not set",
+                        remedy,
+                    )
+                )
+    if not store.hosts:
+        remedy = "add a host to hypervisors or clients"
+        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), "which no host mounts over NFS", remedy))
+    others = [other for other in testbed.stores if other.over is base]
+    if others[0] is not store:
+        remedy = "write it once, with all its hosts"
+        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"as {others[0].name} has it", remedy))
+    return problems
+
+
+def _unfit_stores(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    over_nfs = [(store, store.over) for store in testbed.stores if store.over]
+    return [
+        problem
+        for store, base in over_nfs
+        for problem in _unfit(testbed, store, base, f"testbed.datastores[{store.index}]")
+    ]

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
-from ....module_utils.core.raid_levels import chunk_kib
+from ....module_utils.core.raid_levels import chunk_kib, faults
 from ....module_utils.core.raid_levels import words as raid_words
 from ..emulated import emulated_disk, limits, serial
+from ..shape import Problem, repeated, shown
 from ..stage import Stage
-from ..testbed import Context, Disk, Host, layer_of, mappings
+from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings, targets_of
 
 
 class Raid(Stage):
     name = "raid"
     kinds = ("raid",)
+    words: ClassVar = {"raid": ("raid",)}
+    describes = "raid_arrays"
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         wanted = disk.entry.get("raid", {}).get("emulated")
@@ -39,6 +42,9 @@ class Raid(Stage):
             what = raid_words(array.get("level"), array.get("members"), array.get("chunk_kib"))
             layers.append(layer_of("backing", array.get("name"), host, None, array.get("purpose"), what))
         return layers
+
+    def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
+        return [*_unfit_raid(variable, entry, testbed), *not_on_windows(testbed, variable, entry)]
 
 
 def _serials(disk: Disk) -> list[str]:
@@ -65,3 +71,47 @@ def _array(disk: Disk) -> dict[str, Any]:
         "purpose": disk.purpose,
         **({"emulated_delay": {"by": "QEMU", **delay}} if delay else {}),
     }
+
+
+def _unfit_raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    raid, where = entry.get("raid"), f"{variable}.raid"
+    if not raid:
+        reported = any(problem.variable.startswith(where) for problem in testbed.problems)
+        remedy = "write its level and members, such as raid: {level: 10, members: [{serial: Z1F0A7QK}, …]}"
+        return [] if reported else [Problem(where, None, "is not set", remedy)]
+    problems, members, emulated = [], raid.get("members"), raid.get("emulated")
+    if emulated and not testbed.embedded:
+        remedy = "name the target's disks as members, each with its serial, naa, wwid or uuid"
+        problems.append(Problem(f"{where}.emulated", None, "is for the embedded lab, which makes such disks", remedy))
+    if bool(members) == bool(emulated):
+        why = "is not set" if not members else "is set beside emulated"
+        remedy = "name the disks, each with its serial, naa, wwid or uuid" if not members else "set only one of them"
+        problems.append(Problem(f"{where}.members", None, why, remedy))
+    for index, member in enumerate(members or []):
+        if not any(key in member for key in ("serial", "naa", "wwid", "uuid")):
+            remedy = "add the serial, naa, wwid or uuid that the disk has"
+            path = shown(member["path"]) if "path" in member else None
+            why = "which does not identify a device" if path else "does not identify a disk"
+            problems.append(Problem(f"{where}.members[{index}]" + (".path" if path else ""), path, why, remedy))
+    for key in ("serial", "naa", "wwid", "uuid", "path"):
+        for value in repeated(member[key] for member in members or [] if key in member):
+            problems.append(Problem(f"{where}.members", f"a list with {shown(value)} twice", "", "name each disk once"))
+    chunk = raid.get("chunk")
+    if chunk is not None and chunk_kib(chunk) is None:
+        problems.append(Problem(f"{where}.chunk", shown(chunk), "", "write a size with KiB or MiB, such as 64KiB"))
+    count = len(members or []) or (emulated or {}).get("count", 0)
+    if members or emulated:
+        for key, value, why, remedy in faults({**raid, "chunk_kib": chunk_kib(chunk)}, count):
+            name = "emulated.count" if key == "members" and emulated else key
+            text = f"{value} disks" if key == "members" and not emulated else shown(value)
+            problems.append(Problem(f"{where}.{name}", text, f"but {why}", remedy))
+    return problems
+
+
+def not_on_windows(testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
+    """Refuses on Windows a disk that only Linux targets make."""
+    return [
+        Problem(f"{variable}.kind", shown(entry["kind"]), f"but {name} runs Windows", "use ramdisk, vhdx or device")
+        for name in targets_of(testbed, entry)
+        if testbed.hosts[name].platform == "windows"
+    ]

@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
-from ..stage import Stage
-from ..testbed import Context, Disk, Host, layer_of, mappings
+from ..identifiers import CASELESS, same_case, shared
+from ..shape import Problem
+from ..stage import Judge, Stage
+from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
 
 
 class Ramdisk(Stage):
     name = "ramdisk"
     kinds = ("ramdisk",)
+    words: ClassVar = {"ramdisk": ("model",)}
+    sized = ("ramdisk",)
+    describes = "ramdisk_disks"
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -37,6 +43,13 @@ class Ramdisk(Stage):
             for disk in mappings(host.variables.get("ramdisk_disks"))
         ]
 
+    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+        mib = taken_mib(host)
+        return (mib, "its RAM disks", "make the disks smaller") if mib else None
+
+    def checks(self) -> dict[str, Judge]:
+        return {"files": _doubled_file}
+
 
 def _described(disk: Disk) -> dict[str, Any]:
     return {
@@ -45,3 +58,25 @@ def _described(disk: Disk) -> dict[str, Any]:
         "purpose": disk.purpose,
         **({"model": disk.entry["model"]} if "model" in disk.entry else {}),
     }
+
+
+def taken_mib(host: Host) -> int:
+    """The memory for the RAM disks that a build makes."""
+    made = host.variables.get("ramdisk_provider") != "preinstalled"
+    return int(sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks"))) * made)
+
+
+def _doubled_file(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterator[Problem]:
+    """A RAM disk of Windows may be a file of its name."""
+    if host.platform not in CASELESS:
+        return
+    disks = [disk for disk in testbed.disks if disk.target == host.name]
+    files = [(same_case(host, disk.name), disk.name) for disk in disks if disk.entry["kind"] == "ramdisk"]
+    for _file, names in shared(files):
+        if len(set(names)) > 1:
+            yield Problem(
+                "testbed.disks",
+                f"a list with {' and '.join(names)}",
+                f"which are one file on {host.name}",
+                "give each a name that differs in more than capitals",
+            )
