@@ -39,19 +39,26 @@ func main() {
 	lab := flag.String("lab", "", "peculiarities of the lab, separated by commas: "+strings.Join(everyLab, ", "))
 	home := flag.String("home", "", "folder for datastores, the certificate and the ready file; must exist")
 	volumes := flag.String("volumes", "", "folder for the files of volumes, by default in -home; hosts on their own that share a LUN share it, too")
+	recorded := flag.String("recorded", "", "file with a host as a real one has answered (ObjectContent as XML): the host answers as that one did and refuses every change")
 	flag.Parse()
 	if *volumes == "" {
 		*volumes = filepath.Join(*home, "volumes")
 	}
-	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *volumes, *lenient, *lab); err != nil {
+	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *volumes, *lenient, *lab, *recorded); err != nil {
 		log.Fatalf("esxsim: %v", err)
 	}
 }
 
-func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab string) error {
+func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab, file string) error {
 	strict, err := strictness(lenient, lab)
 	if err != nil {
 		return err
+	}
+	var recorded *recordedHost
+	if file != "" {
+		if recorded, err = readRecorded(file); err != nil {
+			return err
+		}
 	}
 	password, err := os.ReadFile(passwordFile)
 	if err != nil {
@@ -71,6 +78,9 @@ func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab 
 		return fmt.Errorf("-model %q: use esx or vpx", kind)
 	}
 	m.Machine = 0
+	if recorded != nil {
+		m.Datastore = 0
+	}
 	if err := m.Create(); err != nil {
 		return err
 	}
@@ -80,7 +90,7 @@ func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab 
 	if err != nil {
 		return err
 	}
-	certificate, file, err := makeCertificate(home, gate.address(), strict[namesOnly])
+	certificate, trusted, err := makeCertificate(home, gate.address(), strict[namesOnly])
 	if err != nil {
 		return err
 	}
@@ -89,6 +99,12 @@ func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab 
 	m.Service.RegisterEndpoints = kind == "vpx"
 	world := newWorld(m, volumes, strict)
 	world.thumbprint = fmt.Sprintf("%X", sha1.Sum(certificate.Certificate[0]))
+	if recorded != nil {
+		if err := world.replay(recorded); err != nil {
+			return err
+		}
+		recorded.serveVersions(m.Service)
+	}
 	server := m.Service.NewServer()
 	defer server.Close()
 	gate.serve(server.URL.Host)
@@ -101,7 +117,7 @@ func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab 
 		_, port, _ := net.SplitHostPort(reached)
 		reached = net.JoinHostPort("localhost", port)
 	}
-	ready, _ := json.Marshal(map[string]any{"address": reached, "control": controls, "certificate": file, "thumbprint": fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "pid": os.Getpid(), "simulated": true})
+	ready, _ := json.Marshal(map[string]any{"address": reached, "control": controls, "certificate": trusted, "thumbprint": fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "pid": os.Getpid(), "simulated": true})
 	if err := writeWhole(home+"/ready.json", ready); err != nil {
 		return err
 	}

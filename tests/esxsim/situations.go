@@ -55,6 +55,8 @@ func (w *world) forbidden(method *simulator.Method) types.BaseMethodFault {
 		return &types.NoPermission{Object: &w.model.ServiceContent.RootFolder, PrivilegeId: "System.View"}
 	case w.situations[readOnlyLicence] && !looking.MatchString(method.Name):
 		return &types.RestrictedVersion{}
+	case w.recorded && !looking.MatchString(method.Name):
+		return &types.NotSupported{}
 	}
 	return nil
 }

@@ -517,6 +517,9 @@ func (h *host) discoveryOf(target types.HostInternetScsiHbaStaticTarget) *types.
 
 // publish turns adapter and disks into the properties that clients read.
 func (h *host) publish() {
+	if h.world.recorded {
+		return
+	}
 	info := h.storage.StorageDeviceInfo
 	info.HostBusAdapter = append([]types.BaseHostHostBusAdapter(nil), h.base.HostBusAdapter...)
 	info.ScsiLun = append([]types.BaseScsiLun(nil), h.base.ScsiLun...)

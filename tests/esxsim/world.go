@@ -43,6 +43,7 @@ type world struct {
 
 	volumesHome string          // where the files of volumes lie
 	opened      map[string]bool // files that are open, as [datastore] path
+	recorded    bool            // the host answers as a recorded one did, see recorded.go
 }
 
 // host is what one simulated ESXi knows of its storage.

@@ -58,11 +58,13 @@ def start(
     lab: tuple = (),
     volumes: Path | None = None,
     small_luns: bool = True,
+    recorded: Path | None = None,
 ) -> dict:
     """Start it and wait until it serves. Returns {address, control, certificate, thumbprint, pid}.
 
     lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on but for the least size of a VMFS.
     lab: the peculiarities of a lab to have.
+    recorded: file with a host as a real one has answered (ObjectContent as XML); it answers as that one did, and refuses every change.
     volumes: folder for the files of volumes, which hosts on their own have in common where they share a LUN.
     """
     binary = build()
@@ -89,6 +91,7 @@ def start(
         "-lab",
         ",".join(lab),
         *(["-volumes", str(volumes)] if volumes else []),
+        *(["-recorded", str(recorded)] if recorded else []),
     ]
     if netns:
         argv = ["nsenter", f"--net={netns}", *argv]
@@ -158,12 +161,14 @@ def main() -> None:
     )
     parser.add_argument("--password-env", default="ESXSIM_PASSWORD", help="environment variable with the password")
     parser.add_argument("--model", default="esx", choices=["esx", "vpx"])
+    parser.add_argument("--recorded", type=Path, help="file with a host as a real one has answered; nothing can be changed")
     parser.add_argument("--netns", help="file of the network namespace it lives in")
     asked = parser.parse_args()
     if asked.action == "stop":
         stop(asked.home)
     else:
-        print(json.dumps(start(asked.home, os.environ[asked.password_env], asked.model, asked.netns)))
+        password = os.environ[asked.password_env]
+        print(json.dumps(start(asked.home, password, asked.model, asked.netns, recorded=asked.recorded)))
 
 
 if __name__ == "__main__":
