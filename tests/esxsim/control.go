@@ -248,6 +248,7 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		}
 		return found, nil
 	})
+	handle("/properties", func(order) (any, error) { return world.takeProperties(), nil })
 	handle("/calls", func(order) (any, error) { return world.takeCalls(), nil })
 	go func() { _ = http.Serve(listener, nil) }()
 	return listener.Addr().String(), nil

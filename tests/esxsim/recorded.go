@@ -20,7 +20,7 @@ import (
 )
 
 // recordedHost is what a real host has answered: the properties of a HostSystem (ObjectContent, as XML). The simulator answers with these, and refuses
-// every change, because no recording shows what would have come of it. Of what the recording does not have the host has nothing.
+// every change, because no recording shows what would have come of it. The host lacks everything that the recording lacks.
 type recordedHost struct {
 	mo.HostSystem
 }
@@ -82,7 +82,7 @@ func (r *recordedHost) apiVersion() string {
 	return ""
 }
 
-// serveVersions tells clients of the recorded version and those before it; the stock handler would tell every client of 6.0.
+// serveVersions lists the recorded version and all versions before it; the stock handler lists 6.0 for every client.
 func (r *recordedHost) serveVersions(service *simulator.Service) {
 	own := r.apiVersion()
 	prior := strings.Join(apiVersions[slices.Index(apiVersions, own)+1:], "</version><version>")

@@ -31,6 +31,7 @@ type world struct {
 	destroyed  map[string]bool          // volumes that a host has destroyed, by UUID
 	slow       map[string]time.Duration // how long calls of a method take
 	calls      map[string]int
+	properties map[string]int                 // how often which was asked for
 	clones     map[string]*types.CloneVM_Task // asked for and not yet there, by name
 	courses    map[types.ManagedObjectReference]*course
 	troubled   map[string]int64 // what a sample counts of "counter device", 0 unless a test says so
@@ -69,7 +70,7 @@ type host struct {
 }
 
 func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool) *world {
-	w := &world{model: model, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
+	w := &world{model: model, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, properties: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
 		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, troubled: map[string]int64{}, destroyed: map[string]bool{}, situations: map[string]bool{}, answered: make(chan struct{})}
 	w.volumesHome, w.opened = volumesHome, map[string]bool{}
 	if strict[hostClock] && model.ServiceContent.About.ApiType == "VirtualCenter" {
@@ -91,6 +92,7 @@ func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool
 	registry.Handler = func(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 		w.mu.Lock()
 		w.calls[method.Name]++
+		w.askedFor(method)
 		delay := w.slow[method.Name]
 		switch asked := method.Body.(type) {
 		case *types.CloneVM_Task:
@@ -121,6 +123,9 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	registry := w.model.Map()
 	h := &host{world: w, sys: sys, disks: map[string]*disk{}, reals: map[string]string{}}
 	h.base = *sys.Config.StorageDevice
+	if w.strict[manyDevices] {
+		crowd(&h.base)
+	}
 	info := h.base
 	sys.Config.StorageDevice = &info
 	h.storage = &storageSystem{HostStorageSystem: registry.Get(*sys.ConfigManager.StorageSystem).(*simulator.HostStorageSystem), host: h}

@@ -521,6 +521,33 @@ def test_a_lun_that_is_named_by_its_eui_carries_a_datastore(tmp_path, portal):
         Disconnect(host.instance)
 
 
+def test_a_host_with_500_devices_is_never_asked_for_all_that_it_says_of_them(tmp_path, portal):
+    """That is megabytes of text, and it was asked for at every look for a change."""
+    with esxsim_process.running(tmp_path / "esxsim", PASSWORD, lab=("many-devices",)) as ready:
+        host = Host(tmp_path, ready)
+        try:
+            before, wanted = host.state(), iscsi(host, portal)
+            assert len(before["devices"]) > 500
+            esxsim_process.properties(ready)
+            steps = (
+                (esxi_iscsi, wanted),
+                (esxi_datastore, store()),
+                (esxi_datastore, store(state="absent")),
+                (esxi_iscsi, {"state": "absent", "testbed_id": "tb-st", "state_dir": wanted["state_dir"]}),
+            )
+            for module, arguments in steps:
+                assert host.call(module, **arguments)["changed"] is True
+            assert host.state() == before
+            asked = esxsim_process.properties(ready)
+        finally:
+            Disconnect(host.instance)
+    parts = {path: times for path, times in asked.items() if path.startswith("storageDeviceInfo")}
+    assert "storageDeviceInfo" not in asked and not [path for path in asked if path.startswith("all of")]
+    assert parts["storageDeviceInfo.hostBusAdapter"] > 0
+    # Tasks that wait poll the short list; each task reads the devices themselves, and again where it proves a LUN.
+    assert parts["storageDeviceInfo.scsiLun"] <= 20 and parts["storageDeviceInfo.multipathInfo"] <= 20, parts
+
+
 def test_a_lun_with_one_of_two_portals_down_is_used_and_its_layer_says_so(host, portal):
     done = host.call(esxi_iscsi, **iscsi(host, portal))
     assert "paths_degraded" not in done["layers"][0]["detail"]

@@ -145,6 +145,17 @@ def changes(ready: dict) -> Callable[[], dict]:
     return counted
 
 
+def settle(ready: dict) -> None:
+    """Have the host do now what it is yet to do."""
+    urllib.request.urlopen(f"http://{ready['control']}/settle", timeout=PATIENCE_S).close()
+
+
+def properties(ready: dict) -> dict[str, int]:
+    """How often which property was asked for since this was read last, {path: times}."""
+    with urllib.request.urlopen(f"http://{ready['control']}/properties", timeout=PATIENCE_S) as answer:
+        return json.loads(answer.read())
+
+
 @contextlib.contextmanager
 def running(home: Path, password: str, model: str = "esx", lenient: tuple = (), **more):
     try:
@@ -161,7 +172,9 @@ def main() -> None:
     )
     parser.add_argument("--password-env", default="ESXSIM_PASSWORD", help="environment variable with the password")
     parser.add_argument("--model", default="esx", choices=["esx", "vpx"])
-    parser.add_argument("--recorded", type=Path, help="file with a host as a real one has answered; nothing can be changed")
+    parser.add_argument(
+        "--recorded", type=Path, help="file with a host as a real one has answered; nothing can be changed"
+    )
     parser.add_argument("--netns", help="file of the network namespace it lives in")
     asked = parser.parse_args()
     if asked.action == "stop":

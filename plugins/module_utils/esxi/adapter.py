@@ -41,6 +41,8 @@ from .states import AdapterLun, AdapterState, AdapterTarget, Chap, HostSystem, L
 # Options of the host, not of the adapter, that its figures depend on.
 HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
 RESCAN_EVERY_S = 5.0
+# The parts of a host's description of its devices that show LUNs.
+OF_LUNS = ("luns", "faces", "units")
 
 
 # ---------------------------------------------------------------- reading
@@ -52,12 +54,11 @@ def read(session: Session, host: HostSystem, option_names: Any = (), optional: S
     option_names: options of the host that somebody has named, so that a host without them is refused. optional: those that are read where the host has them.
     """
     with session.doing("read the iSCSI adapter"):
-        storage = host.configManager.storageSystem
-        info = storage.storageDeviceInfo
-        adapter = _adapter(session, info)
+        devices = scsi.Devices(session, host, "adapters", "enabled", *OF_LUNS)
+        adapter = _adapter(session, devices.adapters)
         state: AdapterState = {
             "boot_time": host.runtime.bootTime.isoformat(),
-            "enabled": bool(info.softwareInternetScsiEnabled),
+            "enabled": devices.enabled,
             "device": None,
             "iqn": None,
             "alias": "",
@@ -65,7 +66,7 @@ def read(session: Session, host: HostSystem, option_names: Any = (), optional: S
             "options": {},
             "bound": [],
             "targets": [],
-            "luns": luns(session, info, storage.fileSystemVolumeInfo),
+            "luns": luns(session, devices, host.configManager.storageSystem.fileSystemVolumeInfo),
             "host_options": {},
             "module_options": "",
             "limits": {},
@@ -100,12 +101,12 @@ def read(session: Session, host: HostSystem, option_names: Any = (), optional: S
         }
 
 
-def _adapter(session: Session, info: Any) -> Any:
+def _adapter(session: Session, adapters: Sequence[object]) -> Any:
     """The software adapter; a host may have hardware iSCSI adapters besides."""
     return next(
         (
             adapter
-            for adapter in info.hostBusAdapter or []
+            for adapter in adapters
             if isinstance(adapter, session.vim.host.InternetScsiHba) and adapter.isSoftwareBased
         ),
         None,
@@ -159,19 +160,16 @@ def host_limits(session: Session, host: HostSystem, keys: Sequence[str]) -> dict
         return {option.key: host_options.facts(option) for option in known if option.key in keys}
 
 
-def luns(session: Session, info: Any, volumes: Any = None) -> list[AdapterLun]:
+def luns(session: Session, devices: scsi.Devices, volumes: Any = None) -> list[AdapterLun]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
-    disks = {lun.key: lun for lun in info.scsiLun or []}
-    units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}
+    disks = {lun.key: lun for lun in devices.luns}
     mounted: dict[str, list[str]] = {}
     for entry in (volumes.mountInfo if volumes else None) or []:
         for extent in getattr(entry.volume, "extent", None) or [] if entry.mountInfo.mounted else []:
             mounted.setdefault(extent.diskName, []).append(entry.volume.name)
     luns: dict[tuple[str, int, str], AdapterLun] = {}
-    for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
-        for target in face.target or []:
-            if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
-                continue
+    for face in devices.faces:
+        for target in _targets(session, face):
             for entry in target.lun or []:
                 device = disks.get(entry.scsiLun)
                 if not isinstance(device, session.vim.host.ScsiDisk):
@@ -191,9 +189,21 @@ def luns(session: Session, info: Any, volumes: Any = None) -> list[AdapterLun]:
                     "datastores": mounted.get(name, []),
                     "adapter": face.key.rpartition("-")[2],
                     "state": scsi.state_of(device),
-                    "ways": scsi.ways(units.get(device.key)),
+                    "ways": scsi.ways(devices.units.get(device.key)),
                 }
     return sorted(luns.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
+
+
+def _targets(session: Session, face: Any) -> list[Any]:
+    """The iSCSI targets that an adapter has sessions with."""
+    kind = session.vim.host.InternetScsiTargetTransport
+    return [target for target in face.target or [] if isinstance(target.transport, kind)]
+
+
+def listed(session: Session, devices: scsi.Devices) -> set[tuple[str, int]]:
+    """{(IQN for comparing, number)} of the LUNs that a host lists, whatever is behind them."""
+    targets = [target for face in devices.faces for target in _targets(session, face)]
+    return {(iqn_key(target.transport.iScsiName), lun.lun) for target in targets for lun in target.lun or []}
 
 
 def serial(value: Any) -> str | None:
@@ -249,7 +259,7 @@ class Adapter:
 
     def object(self) -> Any:
         """The adapter as the host shows it now; None when it shows none."""
-        return _adapter(self.session, self.storage.storageDeviceInfo)
+        return _adapter(self.session, scsi.Devices(self.session, self.host, "adapters").adapters)
 
     def device(self) -> str:
         """The adapter's name, asked for once: it keeps it as long as it is enabled."""
@@ -407,12 +417,20 @@ class Adapter:
         """The LUNs, once all that are wanted are there and proven. A host answers a rescan before slow targets have, and goes on showing the old disk
         behind a number for a while."""
         deadline = time.monotonic() + self.wait_s
+        wanted = {(iqn_key(target["iqn"]), lun["lun"]) for target in targets for lun in target["luns"]}
         while True:
+            patience_s = min(RESCAN_EVERY_S, max(deadline - time.monotonic(), 0))
             with self.session.doing("look for the LUNs"):
+                # The list is short; the devices themselves are read once it has those that are wanted.
+                there = self.session.until(
+                    lambda: listed(self.session, scsi.Devices(self.session, self.host, "faces")),
+                    wanted.issubset,
+                    patience_s,
+                )
                 shown: list[dict[str, Any]] = self.session.until(
-                    lambda: luns(self.session, self.storage.storageDeviceInfo),
+                    lambda: luns(self.session, scsi.Devices(self.session, self.host, *OF_LUNS)),
                     lambda seen: unproven(targets, seen) is None,
-                    min(RESCAN_EVERY_S, max(deadline - time.monotonic(), 0)),
+                    patience_s if wanted <= there else 0,
                 )
             failure = unproven(targets, shown)
             if failure is None:

@@ -28,6 +28,7 @@ from ..core.failure import Failure, Fault
 from ..core.names import plain_naa
 from ..core.times import unix_s
 from ..run import observer
+from . import scsi
 from .states import HostSystem
 
 # Beside those of the connection.
@@ -237,10 +238,10 @@ def _datastores(session: Any, host: HostSystem) -> dict[str, Any]:
 def _adapters(session: Any, host: HostSystem) -> dict[str, Any]:
     """{device: [vmhba]} of the devices that are reached through adapters."""
     with session.doing("read the devices"):
-        info = host.configManager.storageSystem.storageDeviceInfo
-    devices = {lun.key: lun.canonicalName for lun in info.scsiLun or []}
+        seen = scsi.Devices(session, host, "luns", "faces")
+    devices = {lun.key: lun.canonicalName for lun in seen.luns}
     adapters: dict[str, list[str]] = {}
-    for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
+    for face in seen.faces:
         luns = [entry.scsiLun for target in face.target or [] for entry in target.lun or []]
         for name in {devices[lun] for lun in luns if lun in devices} - {None}:
             adapters.setdefault(name, []).append(face.key.rpartition("-")[2])

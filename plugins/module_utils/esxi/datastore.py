@@ -53,7 +53,7 @@ def read(session: Session, host: HostSystem, names: Any = (), naas: Any = ()) ->
     """The state. names, naas: the datastores and devices that matter; what is on the disks of others is not asked for."""
     with session.doing("read the datastores"):
         storage = host.configManager.storageSystem
-        info, volumes = storage.storageDeviceInfo, storage.fileSystemVolumeInfo
+        devices, volumes = scsi.Devices(session, host, "luns"), storage.fileSystemVolumeInfo
         machines = {
             vm: (values["name"], values.get("runtime.host") == host)
             for vm, values in session.all(session.vim.VirtualMachine, "name", "runtime.host")
@@ -92,7 +92,7 @@ def read(session: Session, host: HostSystem, names: Any = (), naas: Any = ()) ->
                 "size_bytes": lun.capacity.block * lun.capacity.blockSize,
                 "state": scsi.state_of(lun),
             }
-            for lun in info.scsiLun or []
+            for lun in devices.luns
             if isinstance(lun, session.vim.host.ScsiDisk)
         }
         concerned = {*naas, *(naa for volume in described if volume["name"] in names for naa in volume["naa"])}

@@ -121,11 +121,10 @@ def _nic(nic: Any) -> dict[str, Any]:
 
 def _luns(session: Session, host: HostSystem) -> dict[str, Any]:
     with session.doing("read the devices"):
-        info = host.configManager.storageSystem.storageDeviceInfo
-        units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}
+        devices = scsi.Devices(session, host, "luns", "units")
         luns = {}
-        for lun in info.scsiLun or []:
-            unit = units.get(lun.key)
+        for lun in devices.luns:
+            unit = devices.units.get(lun.key)
             support = lun.vStorageSupport or ""
             luns[lun.canonicalName] = _known(
                 {

@@ -175,7 +175,7 @@ def hardware(session: Session, host: HostSystem, config: Any, devices: Any) -> d
     ]
     by_key = {each["key"]: each for each in controllers}
     names = (
-        {**{lun.uuid: plain_naa(lun.canonicalName) for lun in _luns(host)}}
+        {**{lun.uuid: plain_naa(lun.canonicalName) for lun in _luns(session, host)}}
         if any(_is_raw(vim, device) for device in devices)
         else {}
     )
@@ -222,8 +222,8 @@ def usable_address(reported: str | None) -> str | None:
     return reported if reported and not reported.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
 
 
-def _luns(host: HostSystem) -> list[Any]:
-    return [lun for lun in host.configManager.storageSystem.storageDeviceInfo.scsiLun or [] if lun.lunType == "disk"]
+def _luns(session: Session, host: HostSystem) -> list[Any]:
+    return [lun for lun in scsi.Devices(session, host, "luns").luns if lun.lunType == "disk"]
 
 
 def _is_raw(vim: Any, device: Any) -> bool:
@@ -290,7 +290,7 @@ def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[
             for device in values.get("config.hardware.device", []):
                 if isinstance(device, vim.vm.device.VirtualDisk) and _is_raw(vim, device):
                     users.setdefault(device.backing.lunUuid, []).append(values["name"])
-        known = {plain_naa(lun.canonicalName): lun for lun in _luns(host)}
+        known = {plain_naa(lun.canonicalName): lun for lun in _luns(session, host)}
         working = {naa: lun for naa, lun in known.items() if naa in naas and scsi.works(scsi.state_of(lun))}
         proofs = on_disks(session, host, {naa: lun.devicePath for naa, lun in working.items()})
         offered = _mappable(host) if working else set()

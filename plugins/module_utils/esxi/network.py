@@ -30,7 +30,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
-from . import settings, trust
+from . import scsi, settings, trust
 from .session import Session
 from .states import HostSystem, Interface, NetworkState, PortGroup
 
@@ -103,7 +103,7 @@ def _reached(session: Session, interfaces: dict[str, Interface]) -> list[str]:
 
 def _bound(session: Session, host: HostSystem) -> list[str]:
     manager, bound = host.configManager.iscsiManager, set()
-    for adapter in host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter or []:
+    for adapter in scsi.Devices(session, host, "adapters").adapters:
         if manager is not None and isinstance(adapter, session.vim.host.InternetScsiHba):
             bound |= {port.vnicDevice for port in manager.QueryBoundVnics(adapter.device) or []}
     return sorted(bound)

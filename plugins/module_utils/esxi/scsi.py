@@ -11,10 +11,48 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.names import designator_of, plain_naa
+from .session import Session
+from .states import HostSystem
 
 # By the API's own words, degraded means that paths are down and I/O is still possible.
 DEGRADED = "degraded"
 WORKING = ("ok", DEGRADED)
+# Their names in HostStorageDeviceInfo.
+PARTS = {
+    "adapters": "hostBusAdapter",
+    "enabled": "softwareInternetScsiEnabled",
+    "luns": "scsiLun",
+    "faces": "scsiTopology",
+    "units": "multipathInfo",
+}
+
+
+class Devices:
+    """Parts of a host's description of its devices, read at one moment. A part that was not asked for has no attribute here.
+
+    The whole is megabytes on a host with hundreds of devices, and a host takes its time for it.
+    """
+
+    adapters: list[Any]
+    enabled: bool
+    luns: list[Any]
+    faces: list[Any]
+    units: dict[str, Any]
+
+    def __init__(self, session: Session, host: HostSystem, *parts: str) -> None:
+        names = {part: f"storageDeviceInfo.{PARTS[part]}" for part in parts}
+        seen = session.properties(host.configManager.storageSystem, *names.values())
+        values = {part: seen.get(name) for part, name in names.items()}
+        if "adapters" in values:
+            self.adapters = list(values["adapters"] or [])
+        if "enabled" in values:
+            self.enabled = bool(values["enabled"])
+        if "luns" in values:
+            self.luns = list(values["luns"] or [])
+        if "faces" in values:
+            self.faces = list(values["faces"].adapter or []) if values["faces"] else []
+        if "units" in values:
+            self.units = {unit.lun: unit for unit in (values["units"].lun if values["units"] else None) or []}
 
 
 def state_of(device: Any) -> str:

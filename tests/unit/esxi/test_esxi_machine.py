@@ -9,6 +9,7 @@ answers over the network is in tests/integration/test_esxi_vm_simulated.py.
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import pytest
@@ -213,7 +214,8 @@ class World(esxi_session.Session):
         return task.look()
 
     def properties(self, vm, *names):
-        return {name: value for name in names if (value := getattr(vm, name)) is not None}
+        values = {name: functools.reduce(getattr, name.split("."), vm) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     def add(self, name: str, **more) -> Vm:
         vm = Vm(self, name, **more)

@@ -158,13 +158,17 @@ def test_the_fingerprint_says_which_devices_are_degraded_and_so_do_the_flags():
     device = {"key": "k", "vStorageSupport": None, "queueDepth": 7}
     names = {"naa.6a": ["degraded"], "naa.6b": ["ok"]}
     info = SimpleNamespace(
-        multipathInfo=None,
         scsiLun=[
             SimpleNamespace(canonicalName=name, operationalState=words, **device) for name, words in names.items()
         ],
     )
     host = SimpleNamespace(configManager=SimpleNamespace(storageSystem=SimpleNamespace(storageDeviceInfo=info)))
-    luns = fingerprint._luns(SimpleNamespace(doing=lambda _what: contextlib.nullcontext()), host)
+    values = {"storageDeviceInfo.scsiLun": info.scsiLun}
+    session = SimpleNamespace(
+        doing=lambda _what: contextlib.nullcontext(),
+        properties=lambda _storage, *names: {n: values[n] for n in names if n in values},
+    )
+    luns = fingerprint._luns(session, host)
     assert luns == {"naa.6a": {"degraded": True, "queue_depth": 7}, "naa.6b": {"queue_depth": 7}}
     samples = {
         "settings": {"luns": luns},
