@@ -207,7 +207,7 @@ class ActionModule(CollectionAction):
                     "because": host.because,
                     "stages": host.stages,
                     "depends_on": host.depends_on,
-                    "needs": doctor.needs(testbed, name) if host.platform == "linux" else {},
+                    "needs": doctor.needs(testbed, name),
                 }
                 for name, host in testbed.hosts.items()
             },

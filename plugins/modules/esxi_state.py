@@ -20,6 +20,22 @@ options:
   state_dir:
     description: Folder on the controller that keeps the records of O(testbed_id). Without it RV(kept_for_others) is empty.
     type: path
+  images:
+    description: Images that machines are going to be installed from. RV(room) names the ones that are missing.
+    type: list
+    elements: dict
+    default: []
+    version_added: 1.0.0
+    suboptions:
+      datastore:
+        description: Datastore of the image.
+        type: str
+      path:
+        description: Its path there.
+        type: str
+      src:
+        description: File on the controller that is to be uploaded, in the place of one that is there.
+        type: path
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -72,6 +88,33 @@ kept_for_others:
   returned: always
   type: dict
   sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
+room:
+  description: The host's room for more machines.
+  returned: always
+  type: dict
+  contains:
+    memory_mib:
+      description: Memory of the host without the reservations of running machines; null where the host does not report it.
+      returned: always
+      type: int
+      sample: 65426
+    machines:
+      description: The machines that are there.
+      returned: always
+      type: list
+      elements: str
+      sample: [vcenter]
+    datastores:
+      description: C(free_mib) and C(accessible) of each datastore.
+      returned: always
+      type: dict
+      sample: {datastore1: {free_mib: 512000, accessible: true}}
+    missing:
+      description: O(images) that are not there.
+      returned: always
+      type: list
+      elements: str
+      sample: ["[datastore1] iso/windows2022.iso"]
 addresses:
   description: The address of each VMkernel interface.
   returned: always
@@ -117,12 +160,18 @@ from ..module_utils.esxi import datastore as esxi_datastore
 from ..module_utils.esxi import host_state
 from ..module_utils.esxi import machine as esxi_machine
 from ..module_utils.esxi import network as esxi_network
+from ..module_utils.esxi import room as esxi_room
 from ..module_utils.esxi import session as esxi
 from ..module_utils.esxi import settings as esxi_settings
 
 
 def main() -> None:
-    spec = {**esxi.spec(env_fallback), "testbed_id": {"type": "str", "default": ""}, "state_dir": {"type": "path"}}
+    spec = {
+        **esxi.spec(env_fallback),
+        "testbed_id": {"type": "str", "default": ""},
+        "state_dir": {"type": "path"},
+        "images": esxi_room.IMAGES,
+    }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     with failures_of(module), esxi.Session(module.params) as session:
         host, testbed_id = session.host(), module.params["testbed_id"]
@@ -143,6 +192,7 @@ def main() -> None:
             storage_state=host_state.lines(adapter, stores, machines, network, settings),
             ours=ours,
             kept_for_others=kept,
+            room=esxi_room.room(session, host, module.params["images"]),
             addresses={device: nic["address"] for device, nic in network["interfaces"].items()},
         )
 

@@ -14,7 +14,7 @@ from ...module_utils.linux.backing.cache_tier import provider_of
 from ...module_utils.linux.exports.target_providers import PROVIDERS
 from . import devices, windows_devices, written
 from .shape import Problem, shown
-from .stages import existing_storage
+from .stages import esxi_room, existing_storage
 from .testbed import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
@@ -88,8 +88,10 @@ CLOCK_S = 2.0
 
 
 def needs(testbed: Testbed, name: str) -> dict[str, Any]:
-    """The options of storlab.testbed.host_probe for a Linux host."""
+    """The options of storlab.testbed.host_probe for a Linux host, the images that the doctor looks for on an ESXi host, and nothing of others."""
     host = testbed.hosts[name]
+    if host.platform != "linux":
+        return {"images": esxi_room.images(host)} if host.platform == "esxi" else {}
     commands, modules = [], []
     for stage in host.stages:
         more = STAGES.get(stage, ([], []))
@@ -457,7 +459,7 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
                     f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
                 )
             )
-    return lines
+    return lines + [_line(name, *finding) for finding in esxi_room.findings(testbed, name, about.get("room") or {})]
 
 
 def facts(probes: dict[str, Any]) -> dict[str, Any]:

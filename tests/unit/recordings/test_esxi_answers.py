@@ -353,6 +353,7 @@ ROWS = [
             "disks": {
                 RAID: {"device": f"/vmfs/devices/disks/naa.{RAID}", "size_bytes": 1169686528 * 512, "state": "ok"}
             },
+            "stores": {},
         },
         lambda: of_host(datastore.read, **ESXI67),
     ),
@@ -378,6 +379,7 @@ ROWS = [
                     "state": "ok",
                 },
             },
+            "stores": {},
         },
         lambda: of_host(datastore.read, **ESXI8),
     ),
