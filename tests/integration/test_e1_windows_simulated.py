@@ -107,7 +107,7 @@ def test_the_machine_measures_its_own_target(tmp_path):
                 "loopback": True,
             },
         ],
-        "datastores": [{"disk": "ram", "hosts": [WINDOWS], "mount_point": "R:"}],
+        "datastores": [{"disk": "ram", "hosts": [WINDOWS], "mount_point": "R:", "benchmark_file": "384MiB"}],
     }
     variables = {
         **{key: value for key, value in VARIABLES.items() if key != "testbed_e1_windows"},
