@@ -459,7 +459,7 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
                     f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
                 )
             )
-    return lines + [_line(name, *finding) for finding in esxi_room.findings(testbed, name, about.get("room") or {})]
+    return lines + [_line(name, *finding) for finding in esxi_room.findings(testbed, name, about.get("room", {}))]
 
 
 def facts(probes: dict[str, Any]) -> dict[str, Any]:

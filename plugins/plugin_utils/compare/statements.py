@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypedDict
 
 from ...module_utils.core.failure import bad_value
 from .points import wanted_metrics
@@ -39,6 +39,34 @@ CERTAIN = ("better", "worse", "no_difference")
 # Designs in which time does not explain a difference.
 TURNS = ("interleaved", "alternating", "history")
 SHOWN = 3
+
+
+class Side(TypedDict):
+    """A judged comparison of one candidate, as far as statements are about it."""
+
+    name: str
+    design: str
+    rows: list[dict[str, Any]]
+
+
+class Figure(TypedDict, total=False):
+    side: str
+    point: str
+    metric: str
+    verdict: str
+    change_percent: float
+    low_percent: float
+    high_percent: float
+    why: str
+
+
+class Answer(TypedDict):
+    text: str
+    source: str
+    verdict: str
+    figures: list[Figure]
+    why: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -82,12 +110,12 @@ def parsed(given: list[dict[str, Any]]) -> list[Statement]:
     return statements
 
 
-def judged(statements: list[Statement], sides: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def judged(statements: list[Statement], sides: list[Side]) -> list[Answer]:
     """[{text, source, verdict, why, figures}] with the sentence to be shown as ``line``. sides: [{name, design, rows}] of comparisons."""
     return [_judged(statement, sides) for statement in statements]
 
 
-def _judged(statement: Statement, sides: list[dict[str, Any]]) -> dict[str, Any]:
+def _judged(statement: Statement, sides: list[Side]) -> Answer:
     figures = [
         _figure(statement, side, row)
         for side in sides
@@ -113,28 +141,31 @@ def _judged(statement: Statement, sides: list[dict[str, Any]]) -> dict[str, Any]
     }
 
 
-def _figure(statement: Statement, side: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    figure = {"side": side["name"], "point": row["point"], "metric": row["metric"], "verdict": CANNOT_TELL}
+def _figure(statement: Statement, side: Side, row: dict[str, Any]) -> Figure:
+    figure: Figure = {"side": side["name"], "point": row["point"], "metric": row["metric"], "verdict": CANNOT_TELL}
     if "joint_low_percent" not in row:
-        return {**figure, "why": row.get("why", "no interval")}
+        figure["why"] = str(row.get("why", "no interval"))
+        return figure
     low, high = row["joint_low_percent"], row["joint_high_percent"]
-    figure.update(change_percent=row["change_percent"], low_percent=low, high_percent=high)
+    figure["change_percent"], figure["low_percent"], figure["high_percent"] = row["change_percent"], low, high
     certain = side["design"] in TURNS or row["verdict"] in CERTAIN
     if "drift" in row or row["verdict"] == "different" or not certain:
-        return {**figure, "why": "it may be drift"}
-    if statement.low <= low and high <= statement.high:
-        return {**figure, "verdict": YES}
-    if high < statement.low or low > statement.high:
-        return {**figure, "verdict": NO}
-    return {**figure, "why": "the interval reaches beyond it"}
+        figure["why"] = "it may be drift"
+    elif statement.low <= low and high <= statement.high:
+        figure["verdict"] = YES
+    elif high < statement.low or low > statement.high:
+        figure["verdict"] = NO
+    else:
+        figure["why"] = "the interval reaches beyond it"
+    return figure
 
 
-def _words(figure: dict[str, Any]) -> str:
+def _words(figure: Figure) -> str:
     where = ", ".join(filter(None, (figure["side"], figure["point"])))
     why = f", {figure['why']}" if "why" in figure else ""
     if "low_percent" not in figure:
         return f"{where}{why}"
-    low, high = (_signed(figure[key]) for key in ("low_percent", "high_percent"))
+    low, high = _signed(figure["low_percent"]), _signed(figure["high_percent"])
     return f"{where} {_signed(figure['change_percent'])} ({low} … {high}){why}"
 
 

@@ -5,10 +5,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ..description import size_text
 from ..testbed import Host, Testbed, mappings
+
+
+class StoreRoom(TypedDict):
+    free_mib: int | None
+    accessible: bool
+
+
+class Room(TypedDict, total=False):
+    """As esxi_state returns it."""
+
+    memory_mib: int | None
+    machines: list[str]
+    datastores: dict[str, StoreRoom]
+    missing: list[str]
+
+
+class Guest(TypedDict, total=False):
+    name: str
+    memory_mib: int
+    esxi: dict[str, Any]
+
+
+Line = tuple[str, bool, str, str]
 
 
 def images(host: Host) -> list[dict[str, Any]]:
@@ -27,13 +50,13 @@ def images(host: Host) -> list[dict[str, Any]]:
     return [image for place, image in enumerate(wanted) if image not in wanted[:place]]
 
 
-def findings(testbed: Testbed, name: str, room: dict[str, Any]) -> list[tuple[str, bool, str, str]]:
+def findings(testbed: Testbed, name: str, room: Room) -> list[Line]:
     """[(what, good, in words, what mends it)] of an ESXi host. room: as esxi_state returns it."""
     host = testbed.hosts[name]
     there = set(room.get("machines") or [])
     # A machine that is there already has its memory and its disks.
     coming = [
-        guest
+        cast(Guest, guest)
         for guest in mappings(host.variables.get("guest_vm_guests"))
         if f"storlab-{testbed.testbed_id}-{guest.get('name')}" not in there
     ]
@@ -45,7 +68,7 @@ def findings(testbed: Testbed, name: str, room: dict[str, Any]) -> list[tuple[st
     ]
 
 
-def _memory(coming: list[dict[str, Any]], room: dict[str, Any]) -> list[tuple[str, bool, str, str]]:
+def _memory(coming: list[Guest], room: Room) -> list[Line]:
     wanted = sum(
         guest.get("memory_mib") or 0
         for guest in coming
@@ -60,7 +83,7 @@ def _memory(coming: list[dict[str, Any]], room: dict[str, Any]) -> list[tuple[st
     ]
 
 
-def _existing(testbed: Testbed, name: str, room: dict[str, Any]) -> list[tuple[str, bool, str, str]]:
+def _existing(testbed: Testbed, name: str, room: Room) -> list[Line]:
     lines = []
     for store in testbed.stores:
         if store.entry.get("type") != "existing" or name not in store.hosts:
@@ -75,7 +98,7 @@ def _existing(testbed: Testbed, name: str, room: dict[str, Any]) -> list[tuple[s
     return lines
 
 
-def _space(testbed: Testbed, coming: list[dict[str, Any]], room: dict[str, Any]) -> list[tuple[str, bool, str, str]]:
+def _space(testbed: Testbed, coming: list[Guest], room: Room) -> list[Line]:
     """The free space of datastores that are there already; the others are made as large as their LUN."""
     wanted: dict[str, int] = {}
     for guest in coming:
@@ -95,7 +118,7 @@ def _space(testbed: Testbed, coming: list[dict[str, Any]], room: dict[str, Any])
     return lines
 
 
-def _images(host: Host, room: dict[str, Any]) -> list[tuple[str, bool, str, str]]:
+def _images(host: Host, room: Room) -> list[Line]:
     missing = set(room.get("missing") or [])
     lines = []
     for image in images(host):
