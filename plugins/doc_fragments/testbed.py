@@ -341,7 +341,7 @@ options:
             description: Further properties of a guest on an ESXi host; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
             type: dict
       existing:
-        description: Storage that was there before the testbed and stays after it, which Linux hosts only read.
+        description: Storage that was there before the testbed and stays after it, which Linux hosts only read unless O(testbed.existing[].access=write).
         type: list
         elements: dict
         default: []
@@ -364,6 +364,16 @@ options:
           "on":
             description: Name of the existing storage below it. Nothing proves it; the report calls it declared.
             type: str
+          access:
+            description:
+              - V(read) only reads. V(write) overwrites a disk or LUN, which then needs its identity, and lets exports and folders have a benchmark file in a
+                folder of the testbed's own.
+            type: str
+            choices: [read, write]
+            default: read
+          benchmark_file_mib:
+            description: Size in MiB of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1024.
+            type: int
           path:
             description: The folder of kind V(path). With V(device) the disk to look at; by default the one that shows the serial, naa, wwid or uuid.
             type: str
@@ -390,7 +400,7 @@ options:
             type: str
             choices: ["3", "4.0", "4.1", "4.2"]
           mount_options:
-            description: More options of mount(8) for an export. It is always mounted read-only.
+            description: More options of mount(8) for an export. It is mounted read-only unless O(testbed.existing[].access=write).
             type: str
           file:
             description: The file to read, relative to the folder or the export. By default the biggest.

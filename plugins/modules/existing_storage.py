@@ -6,13 +6,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: existing_storage
-short_description: Makes storage readable that was there before the testbed
+short_description: Attaches storage that was there before the testbed
 version_added: 1.0.0
 description:
-  - Makes all storage readable that one testbed measures on a host without owning it, or takes that back, in one call. Nothing is ever written to it.
+  - Attaches all storage that one testbed measures on a host without owning it, or takes that back, in one call. It is only read, unless its entry says
+    O(entries[].access=write).
   - An export of an NFS server and a folder are mounted read-only on a mount point of the testbed's own, below C(/srv/storlab-existing), so the kernel
     refuses whoever would write. A disk is proven by what it shows of itself.
   - One file of an export or a folder is read, the biggest unless one is named. It is opened for reading alone.
+  - With O(entries[].access=write) an export or a folder gets a folder C(storlab.<testbed_id>+<name>) with a benchmark file of the testbed's own; no file of
+    others is ever opened for writing, and 10 % of the file system stay free. O(state=absent) removes that folder, and keeps what others put into it. A disk
+    passes the guard of all devices that are overwritten.
   - Each mount is recorded in C(/run/storlab/<testbed_id>), and unmounted again with O(state=absent).
 options:
   testbed_id:
@@ -83,6 +87,20 @@ options:
       file:
         description: The file to read, relative to the folder or the export. By default the biggest.
         type: str
+      access:
+        description: V(read) only reads. V(write) overwrites a disk, and a file of the testbed's own on an export or in a folder.
+        type: str
+        choices: [read, write]
+        default: read
+      benchmark_file_mib:
+        description: Size in MiB of the testbed's own file, with O(entries[].access=write).
+        type: int
+        default: 1024
+  layers:
+    description: Layers of this storage that an earlier call returned. With them a folder of the testbed's own is known again when the host was restarted.
+    type: list
+    elements: dict
+    default: []
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -111,6 +129,17 @@ EXAMPLES = r"""
         layer_kind: datastore
         server: 192.0.2.10
         export: /volume1/vms
+
+- name: Write to a file of its own in a folder
+  storlab.testbed.existing_storage:
+    testbed_id: nas
+    entries:
+      - name: tank
+        kind: path
+        layer_kind: datastore
+        folder: /tank/vms
+        access: write
+        benchmark_file_mib: 64
 """
 
 RETURN = r"""
@@ -140,6 +169,12 @@ steps:
       returned: always
       type: raw
       sample: 192.0.2.10:/volume1/vms on /srv/storlab-existing/nas/nas, ro,vers=4.2,proto=tcp
+kept:
+  description: Paths in folders of the testbed's own that stay, because others put them there. Empty in check mode.
+  returned: always
+  type: list
+  elements: str
+  sample: []
 layers:
   description: The storage as layers to publish, without their host. In check mode those that can be looked at already.
   returned: when O(state=present)
@@ -157,7 +192,7 @@ layers:
       type: str
       sample: datastore
     path:
-      description: The disk or file that is read.
+      description: The disk or file.
       returned: always
       type: str
       sample: /srv/storlab-existing/nas/nas/backup.img
@@ -167,12 +202,12 @@ layers:
       type: str
       sample: null
     purpose:
-      description: V(read), because it is only read.
+      description: V(read) of what is only read, V(scratch) of what is written to.
       returned: always
       type: str
       sample: read
     size_bytes:
-      description: How much of it is read, whole blocks of 4 KiB.
+      description: How much of it is used, whole blocks of 4 KiB.
       returned: always
       type: int
       sample: 68719476736

@@ -33,8 +33,10 @@ def entry(**given):
     return {**plain, "layer_kind": "datastore", **given}
 
 
-def ensure(*entries, state="present"):
-    return attached.ensure({"testbed_id": TESTBED, "state": state, "entries": list(entries)}, False)
+def ensure(*entries, state="present", layers=()):
+    return attached.ensure(
+        {"testbed_id": TESTBED, "state": state, "entries": list(entries), "layers": list(layers)}, False
+    )
 
 
 @pytest.fixture
@@ -95,6 +97,68 @@ def test_a_folder_is_read_through_a_mount_that_the_kernel_holds_read_only(share,
     gone = ensure(state="absent")
     assert gone["changed"] and not os.path.exists(layer["path"]) and not os.path.exists(f"{attached.PLACE}/{TESTBED}")
     assert (sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()) == before
+
+
+def test_a_file_of_our_own_is_written_and_nothing_else_of_the_folder(share, base):
+    before = sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()
+    (layer,) = ensure(entry(name="nas", kind="path", folder=str(share), access="write", benchmark_file_mib=3))["layers"]
+    layer["host"] = "here"
+    own = share / f"storlab.{TESTBED}+nas" / "storlab-benchmark.dat"
+    first = digests(own)()
+    meta, output = measured(plan_of(layer, read_percent=0), base)
+    assert (meta["exit_code"], meta["failures"]) == (0, [])
+    assert meta["preparation"]["filled"] and meta["preparation"]["storage_cache"] == "unknown"
+    assert "cache_unknown" in meta["flags"] and "not_filled" not in meta["flags"]
+    assert output["jobs"][0]["write"]["io_bytes"] == 3 << 20 == own.stat().st_size
+    assert digests(own)() != first
+    assert digests(share / "deep" / "vm.img", share / "letter.txt")() == before[1]
+    gone = ensure(state="absent")
+    assert gone["changed"] and gone["kept"] == []
+    assert (sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()) == before
+
+
+@pytest.mark.parametrize("trick", ["twin", "link"])
+def test_nothing_is_written_through_a_link(share, base, trick):
+    """Somebody puts a file of theirs in the place of ours after the build."""
+    (layer,) = ensure(entry(name="nas", kind="path", folder=str(share), access="write", benchmark_file_mib=3))["layers"]
+    layer["host"] = "here"
+    own = share / f"storlab.{TESTBED}+nas" / "storlab-benchmark.dat"
+    own.unlink()
+    theirs = share / "theirs.img"
+    theirs.write_bytes(os.urandom(3 << 20))
+    os.link(theirs, own) if trick == "twin" else own.symlink_to(theirs)
+    with refused(share) as caught:
+        runner.start(plan_of(layer, read_percent=0), base)
+    assert caught.value.code == ("file_linked" if trick == "twin" else "wrong_mount")
+    before = digests(theirs)()
+    assert ensure(state="absent")["kept"] == [str(own)]
+    assert digests(theirs)() == before and own.exists()
+
+
+@pytest.mark.parametrize("moment", ["mkdir", "_write_stamp", "_write_file"])
+def test_the_records_of_a_build_that_is_killed_while_it_writes_are_enough(share, moment):
+    before = sorted(os.walk(share))
+    pid = os.fork()
+    if not pid:
+        module = attached.own_file.os if moment == "mkdir" else attached.own_file
+        real = getattr(module, moment)
+
+        def cut(*given, **more):
+            if moment != "mkdir" or ("storlab." in str(given[0]) and "+" in str(given[0])):
+                if moment != "_write_file":
+                    real(*given, **more)
+                else:
+                    handle = os.open(attached.own_file.PARTIAL, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=given[0])
+                    os.write(handle, b"half")
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given, **more)
+
+        setattr(module, moment, cut)
+        ensure(entry(name="nas", kind="path", folder=str(share), access="write", benchmark_file_mib=3))
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    assert sorted(os.walk(share)) != before
+    assert ensure(state="absent")["kept"] == []
+    assert sorted(os.walk(share)) == before
 
 
 def test_a_workload_that_writes_is_refused_by_the_host_itself(share, base):

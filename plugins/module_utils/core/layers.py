@@ -95,6 +95,11 @@ def only_read(layer: Layer) -> bool:
     return layer.get("purpose") == "read"
 
 
+def of_others(layer: Layer) -> bool:
+    """Whether the layer is on storage that was there before the testbed, whether it may be written to or not."""
+    return only_read(layer) or (layer.get("detail") or {}).get("provider") == "existing"
+
+
 def refuse_writing(layer: Layer, what: str) -> None:
     """Raise layer_read_only for storage of others. what: what would write, as the subject of a sentence."""
     if only_read(layer):

@@ -50,7 +50,16 @@ SHAPES: dict[str, Any] = {
         "multipath?": {"files": dict, "wwids": [str]},
     },
     "datastore": {"datastores?": {str: {"mount_point": str, "folders?": list}}},
-    "existing": {"mounts?": {str: {"mount_point": str, "source": str, "folders": [str]}}},
+    "existing": {
+        "mounts?": {
+            str: {
+                "mount_point": str,
+                "source": str,
+                "folders": [str],
+                "own?": {"folder": str, "token": str, "stamped": bool},
+            }
+        }
+    },
     "database": {
         "folder?": str,
         "user?": str,

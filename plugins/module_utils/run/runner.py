@@ -33,11 +33,12 @@ from typing import IO, Any
 
 from ..core.failure import Failure, bad_value, messages
 from ..core.files import make_folder, read_json, write_json, write_whole
-from ..core.layers import Layer, down, only_read, parts, reduces_data
+from ..core.layers import Layer, down, of_others, only_read, parts, reduces_data
 from ..core.times import utc
 from ..engines.catalogue import engine_of
 from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Engine, Place
 from ..linux import memory_limits
+from ..linux.clients import own_file
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import block_device, device_safety, reading_guard
 from ..linux.disks.facts import Facts
@@ -254,6 +255,8 @@ def _guard(part: Layer, plan: dict[str, Any]) -> tuple[Facts, list[Failure]]:
     """(facts, overridden) of a layer that is proven: to be the testbed's own, or storage of others that it only reads."""
     if only_read(part):
         return reading_guard.guard(part), []
+    if own_file.is_own(part):
+        return own_file.guard(part), []
     return device_safety.guard(part, plan["allow_device"], plan["testbed_id"], plan["known_layers"])
 
 
@@ -470,8 +473,10 @@ class Supervisor:
             }
             if only_read(layer):
                 job["sampled"] = self._sampled(layer["name"], files[0], layer["size_bytes"])
-                meta["flags"].append("cache_unknown")
             self.preparation.before([job], meta)
+            if of_others(layer):
+                meta["preparation"]["storage_cache"] = "unknown"
+                meta["flags"].append("cache_unknown")
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
             meta["memory"] = before_point.memory_of(job)

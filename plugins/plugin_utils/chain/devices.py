@@ -48,7 +48,7 @@ def named(testbed: Testbed) -> list[Device]:
     """All devices that the description or a role's variable names, each once."""
     devices: dict[Any, Device] = {}
     for host in testbed.hosts.values():
-        for look in (_members, _parts, _luns, _stores, _luns_of_others):
+        for look in (_members, _parts, _luns, _stores, _luns_of_others, _attached):
             for device in look(testbed, host):
                 devices.setdefault((device.host, device.text(), device.layer), device)
     return list(devices.values())
@@ -192,6 +192,25 @@ def _luns_of_others(testbed: Testbed, host: Host) -> Iterator[Device]:
             given = {"path": f"LUN {lun.get('lun')} of {session.get('iqn')}", **_given(lun, "")}
             layer = f"initiator-{lun.get('name')}{suffix}"
             yield Device(host.name, variable, "", given, *_fate(testbed, layer), layer, here=False)
+
+
+def _attached(testbed: Testbed, host: Host) -> Iterator[Device]:
+    """Disks that were there before and that the user allows to be written to."""
+    described = {
+        entry.get("name"): place
+        for place, entry in enumerate(testbed.description["existing"])
+        if isinstance(entry, dict)
+    }
+    for place, entry in enumerate(mappings(host.variables.get("existing_storage_entries"))):
+        if entry.get("kind") != "device" or entry.get("access") != "write":
+            continue
+        name = str(entry.get("name"))
+        index = described.get(name, described.get(name.removesuffix(f"-{host.name}")))
+        by_hand = _by_hand(host, "existing_storage_entries") or index is None
+        variable = f"existing_storage_entries[{place}] of {host.name}" if by_hand else f"testbed.existing[{index}]"
+        layer = f"{entry.get('layer_kind')}-{name}"
+        word, given = ("device" if by_hand else "path"), _given(entry, "device")
+        yield Device(host.name, variable, word, given, OVERWRITTEN, f"measured raw as {layer}", layer)
 
 
 def _fate(testbed: Testbed, bottom: str) -> tuple[str, str]:

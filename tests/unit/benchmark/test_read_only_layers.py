@@ -56,6 +56,12 @@ def test_a_profile_that_writes_is_refused(name):
     assert "datastore-nas" in str(caught.value) and "client01" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_profile_may_write_where_the_user_allows_it(name):
+    own = {"mount_point": NAS["identity"]["mount_point"], "source": "192.0.2.7:/vms", "own_folder": "storlab.lab+nas"}
+    plan.refuse_writers(options(name), [{**NAS, "purpose": "scratch", "identity": own}])
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -98,9 +104,9 @@ def test_nothing_is_filled(prepare):
     job = {"point_id": "p", "layer": "l", "path": "/x", "size_bytes": 5, "workload": workload, "workload_id": "w"}
     meta: dict = {"flags": []}
     preparation.Preparation({"prepare": prepare}, Hands()).before(
-        [{**job, "repetition": 1, "sampled": {"zero_percent": 3.0, "storage_cache": "unknown"}}], meta
+        [{**job, "repetition": 1, "sampled": {"zero_percent": 3.0}}], meta
     )
-    assert meta["preparation"]["access"] == "read" and meta["preparation"]["storage_cache"] == "unknown"
+    assert meta["preparation"]["access"] == "read" and meta["preparation"]["zero_percent"] == 3.0
     assert "filled" not in meta["preparation"] and "prepared" not in meta
 
 

@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import (
     check,
+    devices,
     doctor,
     drawing,
     expand,
@@ -279,3 +280,84 @@ def test_a_folder_on_a_lun_of_others_names_the_layer_that_its_host_publishes():
         "initiator-shut": None,
         "datastore-files": "initiator-shut",
     }
+
+
+WRITE = NAS.replace("export: /volume1/vms}", "export: /volume1/vms, access: write, benchmark_file_mib: 96}").replace(
+    "naa: 6001405aa", "naa: 6001405aa, access: write"
+)
+
+
+def test_what_may_be_written_to_is_told_and_a_disk_is_announced():
+    testbed = expanded(WRITE)
+    nas, _tank, lun = entries(testbed, "client01")
+    assert (nas["access"], nas["benchmark_file_mib"], lun["access"]) == ("write", 96, "write")
+    assert {layer["name"]: layer["purpose"] for layer in testbed.layers} == {
+        "datastore-nas": "scratch",
+        "datastore-tank": "read",
+        "initiator-lun": "scratch",
+    }
+    lines = drawing.draw(testbed)
+    assert any("datastore-nas" in line and "written to in a file of its own" in line for line in lines)
+    assert (
+        "- OVERWRITTEN: a disk with naa 6001405aa on client01 (testbed.existing[2]): measured raw as initiator-lun"
+        in lines
+    )
+    (device,) = devices.wanted(testbed, "client01")
+    assert (device["naa"], device["fate"]) == ("6001405aa", "OVERWRITTEN")
+
+
+def test_hosts_that_share_a_disk_name_the_same_entry():
+    testbed = expanded(WRITE.replace("192.0.2.21}}", "192.0.2.21}, client02: {ansible_host: 192.0.2.22}}"))
+    assert [(device.host, device.variable) for device in devices.lost(testbed)] == [
+        ("client01", "testbed.existing[2]"),
+        ("client02", "testbed.existing[2]"),
+    ]
+
+
+@pytest.mark.parametrize("others", ["", "reads"])
+def test_workloads_that_write_are_refused_while_anything_is_only_read(others):
+    text = WRITE if others else WRITE.replace("path: /tank/vms, file: big.img", "path: /tank/vms, access: write")
+    lines = sentences(text, workloads={"client01": [normalise({"read_percent": 50})]})
+    assert bool(lines) is bool(others)
+    assert not others or "access: write" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "export: /volume1/vms",
+            "export: /volume1/vms, benchmark_file_mib: 7",
+            ["existing[0].benchmark_file_mib is 7", "access: write"],
+        ),
+        ("file: big.img", "file: big.img, access: write", ["existing[1].file is 'big.img'", "no file of others"]),
+        (
+            "file: big.img",
+            "access: write, benchmark_file_mib: 0",
+            ["existing[1].benchmark_file_mib is 0", "size in MiB"],
+        ),
+        ("file: big.img", "access: rw", ["existing[1].access is 'rw'", "read, write"]),
+        (
+            "naa: 6001405aa",
+            "naa: 6001405aa, access: write, benchmark_file_mib: 7",
+            ["existing[2].benchmark_file_mib is not a word"],
+        ),
+        (", naa: 6001405aa", ", access: write", ["existing[2] does not identify a disk"]),
+    ],
+)
+def test_what_does_not_go_with_writing_has_a_sentence(old, new, words):
+    lines = sentences(NAS.replace(old, new))
+    assert lines and all(any(word in line for line in lines) for word in words), lines
+
+
+def test_a_lun_that_is_overwritten_needs_its_identity():
+    bare = LUNS.replace("iqn: 'iqn.2026-11.test.array:a'}", "iqn: 'iqn.2026-11.test.array:a', access: write}")
+    assert any("existing[1] does not identify the LUN" in line for line in sentences(bare))
+    proven = LUNS.replace("naa: 6001405bb}", "naa: 6001405bb, access: write}")
+    assert sentences(proven) == []
+    testbed = expanded(proven)
+    purposes = {layer["name"]: layer["purpose"] for layer in testbed.layers}
+    assert (purposes["initiator-far"], purposes["initiator-near"]) == ("scratch", "read")
+    assert any(device.fate == "OVERWRITTEN" and "6001405bb" in device.text() for device in devices.lost(testbed))
+    # One LUN of the session is still only read.
+    assert sentences(proven, workloads={"client01": [normalise({"read_percent": 50})]})

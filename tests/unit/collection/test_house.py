@@ -275,6 +275,7 @@ DONE_ONCE = {
         "module_utils.lab.image",
         "module_utils.lab.disk_image",
         "module_utils.linux.clients.datastore",
+        "module_utils.linux.clients.own_file",
         # A file with a name that teardown knows; a file that the first writer makes; a database; a log that is begun anew.
         "module_utils.linux.exports.nfs_export",
         "plugin_utils.chain.inventory",

@@ -1,15 +1,18 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage that was there before the testbed, made readable on a Linux host and never written to: a disk, an export of an NFS server, or a folder.
+"""Storage that was there before the testbed, attached to a Linux host: a disk, an export of an NFS server, or a folder.
 
-An export and a folder are mounted for reading alone on a mount point of the testbed's own, so the kernel refuses whoever would write. A disk is proven by
-what it shows of itself, and opened for reading alone. Each mount is recorded, and unmounted again; nothing else is changed.
+It is only read, unless its entry has ``access: write``. An export and a folder are then mounted for reading alone on a mount point of the testbed's own, so
+the kernel refuses whoever would write. A disk is proven by what it shows of itself, and opened for reading alone. With ``access: write`` a disk passes the
+guard of all devices that are overwritten, and of an export or a folder one file in a folder of the testbed's own is written (own_file.py). Each mount is
+recorded, and unmounted again; nothing else is changed.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -17,13 +20,14 @@ from typing import Any
 
 from ...core.failure import Failure, bad_value
 from ...core.layers import KINDS, Layer
-from ...core.names import check_name, check_testbed_id
+from ...core.names import BENCHMARK_FILE, check_name, check_testbed_id
 from ...core.steps import Step, shown
 from .. import mounts
 from ..disks import device_safety, proven_disk, reading_guard
 from ..host import load_module, loaded_modules, read_text, run
 from ..record import NFS_MODULES, Record
 from ..watch.probe import reach
+from . import own_file
 
 PLACE = "/srv/storlab-existing"
 NFS_PORT = 2049
@@ -34,8 +38,11 @@ FORBIDDEN_OPTIONS = ("rw", "remount", "bind", "rbind", "move", "vers", "nfsvers"
 # A file that is read again and again is to be bigger than what is read at once.
 LEAST_FILE_BYTES = 1 << 20
 BLOCK_BYTES = 4096
+# The parts of a mount.
+MOUNT_KEYS = ("mount_point", "source", "filesystem", "options")
 # How far a folder is searched for a file to read.
 MOST_ENTRIES, MOST_SECONDS = 20000, 20.0
+ACCESS = ("read", "write")
 # Which words an entry of a kind has to have.
 NEEDED = {"device": (), "nfs": ("server", "export"), "path": ("folder",)}
 
@@ -58,8 +65,11 @@ SPEC: dict[str, Any] = {
             "mount_options": {"type": "str", "default": ""},
             "folder": {"type": "path"},
             "file": {"type": "str"},
+            "access": {"type": "str", "choices": list(ACCESS), "default": "read"},
+            "benchmark_file_mib": {"type": "int", "default": 1024},
         },
     },
+    "layers": {"type": "list", "elements": "dict", "default": []},
 }
 
 
@@ -83,6 +93,12 @@ def check(entry: dict[str, Any]) -> None:
     for option in entry["mount_options"].split(","):
         if option.partition("=")[0].strip() in FORBIDDEN_OPTIONS:
             raise bad_value(f"{what} mount_options", entry["mount_options"], f"Leave out {option.strip()}.")
+    if entry["access"] == "write" and entry["file"]:
+        raise bad_value(
+            f"{what} file", entry["file"], "Leave it out: with access write a file of the testbed's own is used."
+        )
+    if entry["access"] == "write" and entry["benchmark_file_mib"] < 1:
+        raise bad_value(f"{what} benchmark_file_mib", entry["benchmark_file_mib"], "Give a size in MiB.")
     if entry["file"] and (entry["file"].startswith("/") or ".." in entry["file"].split("/")):
         raise bad_value(f"{what} file", entry["file"], "Give the path of a file below the folder or export.")
 
@@ -93,11 +109,11 @@ def mount_point(testbed_id: str, name: str) -> str:
 
 def wanted_mount(testbed_id: str, entry: dict[str, Any]) -> dict[str, str] | None:
     """{mount_point, source: what is mounted, filesystem: the type for mount(8) or empty for a folder, options}; None of a disk."""
-    place = mount_point(testbed_id, entry["name"])
+    place, way = mount_point(testbed_id, entry["name"]), "rw" if entry["access"] == "write" else "ro"
     more = f",{entry['mount_options']}" if entry["mount_options"] else ""
     if entry["kind"] == "nfs":
         server = f"[{entry['server']}]" if ":" in entry["server"] else entry["server"]
-        options = f"ro,{VERSIONS[entry['nfs_version']]}{more}"
+        options = f"{way},{VERSIONS[entry['nfs_version']]}{more}"
         return {
             "mount_point": place,
             "source": f"{server}:{entry['export']}",
@@ -109,23 +125,34 @@ def wanted_mount(testbed_id: str, entry: dict[str, Any]) -> dict[str, str] | Non
             "mount_point": place,
             "source": os.path.realpath(entry["folder"]),
             "filesystem": "",
-            "options": f"bind,ro{more}",
+            "options": f"bind,{way}{more}",
         }
     return None
 
 
-def plan(recorded: dict[str, Any], mounted: dict[str, bool], wanted: dict[str, dict[str, str]]) -> list[Step]:
-    """Steps to the wanted mounts. recorded: {name: mount as wanted_mount has it}; mounted: whether that is mounted; wanted: {name: mount}"""
+def plan(
+    recorded: dict[str, Any],
+    mounted: dict[str, bool],
+    wanted: dict[str, dict[str, str]],
+    sizes: Mapping[str, tuple[int | None, int]],
+) -> list[Step]:
+    """Steps to the wanted mounts. recorded: {name: mount as wanted_mount has it, with ``own`` where a folder of ours is on it}; mounted: whether that is
+    mounted; wanted: {name: mount}; sizes: {name: (bytes of the own file that is there, bytes that are wanted)} of those that are written to."""
     steps: list[Step] = []
     for name, mount in sorted(recorded.items()):
         same = name in wanted and all(mount.get(key) == value for key, value in wanted[name].items())
-        if not same and mounted.get(name):
+        if not same and (mounted.get(name) or mount.get("own")):
             steps.append({"op": "unmount", "target": name, "was": _words(mount), "will": None})
     for name, mount in sorted(wanted.items()):
         before = recorded.get(name, {})
         same = all(before.get(key) == value for key, value in mount.items())
         if not (same and mounted.get(name)):
             steps.append({"op": "mount", "target": name, "was": None, "will": _words(mount)})
+    gone = {step["target"] for step in steps if step["op"] == "unmount"}
+    for name, (there, size) in sorted(sizes.items()):
+        if there != size or name in gone:
+            was = f"own file of {there >> 20} MiB" if there else None
+            steps.append({"op": "write", "target": name, "was": was, "will": f"own file of {size >> 20} MiB"})
     return steps
 
 
@@ -226,12 +253,18 @@ def located(entry: dict[str, object], system: device_safety.System) -> str:
 def _layer(entry: dict[str, Any], **of_kind: Any) -> Layer:
     facts = ("server", "export", "nfs_version", "folder")
     known = {key: entry[key] for key in facts if entry[key] and (key != "nfs_version" or entry["kind"] == "nfs")}
-    detail = {"provider": "existing", "existing": entry["kind"], "access": "read", **known, **of_kind.pop("detail", {})}
+    detail = {
+        "provider": "existing",
+        "existing": entry["kind"],
+        "access": entry["access"],
+        **known,
+        **of_kind.pop("detail", {}),
+    }
     layer: Layer = {
         "name": f"{entry['layer_kind']}-{entry['name']}",
         "kind": entry["layer_kind"],
         "parent": entry["parent"] or None,
-        "purpose": "read",
+        "purpose": "scratch" if entry["access"] == "write" else "read",
         "path": of_kind["path"],
         "size_bytes": of_kind["size_bytes"],
         "identity": of_kind["identity"],
@@ -253,6 +286,26 @@ def file_layer(entry: dict[str, object], place: str, name: str) -> Layer:
     )
 
 
+def own_file_layer(entry: dict[str, object], mount: Mapping[str, Any]) -> Layer:
+    """The layer of the testbed's own file, for reading and writing. Its details are enough to find the folder again when the record is lost."""
+    place, own = mount["mount_point"], mount["own"]
+    shown_mount = mounts.mounted_at(mounts.read(), place) or {}
+    path = os.path.join(place, own["folder"], BENCHMARK_FILE)
+    again = {key: mount[key] for key in ("source", "filesystem", "options", "server")}
+    return _layer(
+        entry,
+        path=path,
+        size_bytes=os.lstat(path).st_size,
+        identity={"mount_point": place, "source": shown_mount.get("source"), "own_folder": own["folder"]},
+        detail={
+            "file": os.path.join(own["folder"], BENCHMARK_FILE),
+            "filesystem": shown_mount.get("filesystem"),
+            "mount_options": shown_mount.get("options"),
+            "own": {**again, "token": own["token"]},
+        },
+    )
+
+
 def device_layer(entry: dict[str, object], system: device_safety.System) -> Layer:
     """The layer of a disk that proves to be the one that is meant; raises what the guard has against it."""
     path = located(entry, system)
@@ -262,9 +315,13 @@ def device_layer(entry: dict[str, object], system: device_safety.System) -> Laye
         identity["uuid"] = facts["mapped_uuid"]
     wanted = {key: value for key, value in proven_disk.proofs(entry).items() if key != "uuid"}
     layer = _layer(entry, path=path, size_bytes=facts.get("size_bytes"), identity={**identity, **wanted})
-    reasons = reading_guard.refusals(facts, layer)
-    if reasons:
-        raise device_safety.not_touched({**layer, "host": "this host"}, reasons)
+    if entry["access"] == "write":
+        what = f"{entry['name']}, which is overwritten"
+        device_safety.refuse_named(what, "testbed.existing", path, proven_disk.proofs(entry), "scratch", facts)
+    else:
+        reasons = reading_guard.refusals(facts, layer)
+        if reasons:
+            raise device_safety.not_touched({**layer, "host": "this host"}, reasons)
     layer["detail"].update({key: facts[key] for key in ("model",) if facts.get(key)})
     return {**layer, "identity": identity}
 
@@ -288,6 +345,49 @@ class Attached:
         table = mounts.read()
         return {name: mounts.mounted_at(table, mount["mount_point"]) is not None for name, mount in self.mounts.items()}
 
+    def recall(self, layers: list[dict[str, Any]]) -> None:
+        """Know folders of ours again whose record is lost, as after a restart of this host, by the layers that were published."""
+        for layer in layers:
+            own, place = (layer.get("detail") or {}).get("own"), (layer.get("identity") or {}).get("mount_point")
+            name = os.path.basename(str(place))
+            if not own or name in self.mounts or place != mount_point(self.testbed_id, name):
+                continue
+            again = {key: own[key] for key in ("source", "filesystem", "options", "server")}
+            folder = own_file.folder_name(self.testbed_id, name)
+            stamp = {"folder": folder, "token": own["token"], "stamped": True}
+            self.mounts[name] = {
+                **again,
+                "mount_point": place,
+                "folders": [place, os.path.dirname(place)],
+                "own": stamp,
+            }
+
+    def write(self, name: str, size: int) -> None:
+        """The testbed's own file on a mount, in its own folder."""
+        place, folder = self.mounts[name]["mount_point"], own_file.folder_name(self.testbed_id, name)
+        own = self.mounts[name].get("own")
+        if own is None:
+            own_file.refuse_taken(place, folder)
+            own = {"folder": folder, "token": secrets.token_hex(16), "stamped": False}
+            self.mounts[name]["own"] = own
+            self.record.save()
+        own_file.make(place, folder, own["token"], own["stamped"])
+        own["stamped"] = True
+        self.record.save()
+        own_file.write(place, folder, own["token"], size)
+
+    def own_sizes(self, entries: list[dict[str, Any]]) -> dict[str, tuple[int | None, int]]:
+        """{name: (bytes of the own file that is there, bytes that are wanted)}; a server that does not answer is not asked."""
+        sizes, mounted = {}, self.mounted()
+        for entry in entries:
+            if entry["access"] == "write" and entry["kind"] != "device":
+                name, place = entry["name"], mount_point(self.testbed_id, entry["name"])
+                awake = not entry["server"] or reach(entry["server"], NFS_PORT) == "open"
+                folder = own_file.folder_name(self.testbed_id, name)
+                there = own_file.size_bytes(place, folder) if mounted.get(name) and awake else None
+                sizes[name] = (there, entry["benchmark_file_mib"] << 20)
+        return sizes
+
     def refuse_used(self, wanted: dict[str, dict[str, str]]) -> None:
         """Raises mount_point_used for a mount point where somebody else has something."""
         for name, mount in wanted.items():
@@ -308,7 +408,8 @@ class Attached:
         earlier = self.mounts.get(name, {})
         # Folders that an earlier attempt made are ours still.
         folders = list(dict.fromkeys([*earlier.get("folders", []), *_missing(mount["mount_point"])]))
-        kept = {"file": earlier["file"]} if "file" in earlier and earlier["source"] == mount["source"] else {}
+        same = earlier.get("source") == mount["source"]
+        kept = {key: earlier[key] for key in ("file", "own") if key in earlier} if same else {}
         self.mounts[name] = {**mount, **kept, "server": server, "folders": folders}
         self.record.save()
         os.makedirs(mount["mount_point"], mode=0o755, exist_ok=True)
@@ -320,10 +421,11 @@ class Attached:
         try:
             run(
                 ["mount", *kind, "-o", mount["options"], mount["source"], mount["mount_point"]],
-                what=f"{mount['source']} cannot be mounted for reading on {mount['mount_point']}",
+                what=f"{mount['source']} cannot be mounted on {mount['mount_point']}",
                 remedy="Look at the message; the server may not export it to this host, or not in that version.",
             )
-            self._refuse_writable(mount["mount_point"])
+            if "ro" in mount["options"].split(","):
+                self._refuse_writable(mount["mount_point"])
         finally:
             self.record.note_modules(before)
 
@@ -339,7 +441,9 @@ class Attached:
                 mount_point=place,
             )
 
-    def unmount(self, name: str) -> None:
+    def unmount(self, name: str) -> list[str]:
+        """Take away our own folder and the mount; returns what of the folder stays, because others put it there."""
+        kept = self._remove_own(name) if self.mounts[name].get("own") else []
         mount = self.mounts[name]
         place = mount["mount_point"]
         if mounts.mounted_at(mounts.read(), place):
@@ -353,12 +457,25 @@ class Attached:
                 os.rmdir(folder)
         del self.mounts[name]
         self.record.save()
+        return kept
 
-    def remove(self) -> None:
-        for name in sorted(self.mounts):
-            self.unmount(name)
+    def _remove_own(self, name: str) -> list[str]:
+        mount = self.mounts[name]
+        place, own = mount["mount_point"], mount["own"]
+        if not mounts.mounted_at(mounts.read(), place):
+            self.mount(name, {key: mount[key] for key in MOUNT_KEYS}, mount.get("server"))
+        elif mount.get("server"):
+            # Our folder is there and has to go, so that a teardown cannot end well without its server.
+            refuse_silent(mount["server"], name)
+        kept = own_file.remove(place, own["folder"], own["token"], own["stamped"])
+        source = mount["source"]
+        return [f"{source}{path[len(place) :]}" for path in kept]
+
+    def remove(self) -> list[str]:
+        kept = [path for name in sorted(self.mounts) for path in self.unmount(name)]
         self.record.unload_modules()
         self.record.remove()
+        return kept
 
 
 def refuse_silent(server: str, name: str) -> None:
@@ -398,6 +515,9 @@ def _layers(attached: Attached, entries: list[dict[str, Any]], check_mode: bool)
         elif mount and (not check_mode or mounts.mounted_at(mounts.read(), mount["mount_point"])):
             if entry["kind"] == "nfs":
                 refuse_silent(entry["server"], entry["name"])
+            if entry["access"] == "write":
+                layers += [own_file_layer(entry, mount)] if not check_mode else []
+                continue
             name = chosen_file(entry["name"], mount["mount_point"], entry["file"], mount.get("file"))
             mount["file"] = name
             layers.append(file_layer(entry, mount["mount_point"], name))
@@ -407,13 +527,13 @@ def _layers(attached: Attached, entries: list[dict[str, Any]], check_mode: bool)
 def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     attached = Attached(check_testbed_id("existing_storage_testbed_id", params["testbed_id"]))
     recorded = bool(attached.record.data)
+    attached.recall(params["layers"])
     entries = params["entries"] if params["state"] == "present" else []
     for entry in entries:
         check(entry)
     pairs = {entry["name"]: wanted_mount(attached.testbed_id, entry) for entry in entries}
     wanted = {name: mount for name, mount in pairs.items() if mount}
-    servers = {entry["name"]: entry["server"] for entry in entries}
-    steps = plan(attached.mounts, attached.mounted(), wanted)
+    steps = plan(attached.mounts, attached.mounted(), wanted, attached.own_sizes(entries))
     changed = bool(steps or (params["state"] == "absent" and recorded))
     attached.refuse_used(wanted)
     for entry in entries:
@@ -425,17 +545,25 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 folder=entry["folder"],
             )
     if params["state"] == "absent":
-        if changed and not check_mode:
-            attached.remove()
-        return {**shown(steps), "changed": changed}
-    if not check_mode:
-        for step in steps:
-            name = step["target"]
-            if step["op"] == "unmount":
-                attached.unmount(name)
-            else:
-                attached.mount(name, wanted[name], servers[name])
+        kept = attached.remove() if changed and not check_mode else []
+        return {**shown(steps), "changed": changed, "kept": kept}
+    kept = [] if check_mode else _apply(attached, steps, wanted, entries)
     layers = _layers(attached, entries, check_mode)
     if not check_mode and (attached.mounts or attached.record.data.get("modules")):
         attached.record.save()
-    return {**shown(steps), "changed": changed, "layers": layers}
+    return {**shown(steps), "changed": changed, "layers": layers, "kept": kept}
+
+
+def _apply(
+    attached: Attached, steps: list[Step], wanted: dict[str, dict[str, str]], entries: list[dict[str, Any]]
+) -> list[str]:
+    by_name, kept = {entry["name"]: entry for entry in entries}, []
+    for step in steps:
+        name = step["target"]
+        if step["op"] == "unmount":
+            kept += attached.unmount(name)
+        elif step["op"] == "mount":
+            attached.mount(name, wanted[name], by_name[name]["server"])
+        else:
+            attached.write(name, by_name[name]["benchmark_file_mib"] << 20)
+    return kept

@@ -64,13 +64,10 @@ def hold(facts: Facts) -> int:
 
 
 def sampled(path: str, size_bytes: int) -> dict[str, object]:
-    """Facts about storage of others for its results: the share of zeros or holes, and that the contents of its caches are not known."""
+    """Facts about storage of others for its results: the share of zeros or holes."""
     zeros = contents.zero_percent(path, size_bytes)
     holes = contents.hole_percent(path, size_bytes) if stat.S_ISREG(os.stat(path).st_mode) else 0.0
-    return {
-        **({} if zeros is None else {"zero_percent": max(zeros, holes)}),
-        "storage_cache": "unknown",
-    }
+    return {} if zeros is None else {"zero_percent": max(zeros, holes)}
 
 
 def _device(facts: Facts, layer: Layer) -> list[Failure]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage that was there before the testbed (``testbed.existing``): which hosts read it, what is wrong in its description, how it is drawn."""
+"""Storage that was there before the testbed (``testbed.existing``): which hosts use it, what is wrong in its description, how it is drawn."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from ..testbed import Context, Host, Testbed, mappings
 
 STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
+# How large the file is that is written in a folder of the testbed's own.
+OWN_SIZE = "benchmark_file_mib"
 # {kind: (kind of its layer outside of guests, words that storage of this kind has)}
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "device": ("initiator", ("path", *PROOFS)),
-    "nfs": ("datastore", ("server", "export", "nfs_version", "mount_options", "file")),
-    "path": ("datastore", ("path", "file")),
+    "nfs": ("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE)),
+    "path": ("datastore", ("path", "file", OWN_SIZE)),
     "iscsi": ("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC)),
 }
 # Words that an entry of a kind must have.
 NECESSARY = {**NEEDED, "path": ("path",), "iscsi": ("portal", "iqn")}
 # An address with a port or without; one of IPv6 is in brackets.
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
-COMMON = ("name", "kind", "hosts", "on")
+COMMON = ("name", "kind", "hosts", "on", "access")
 # {kind: {word of the description: word of the role}} where they differ.
 RENAMED = {"device": {"path": "device"}, "path": {"path": "folder"}}
 Entry = dict[str, Any]
@@ -89,7 +91,8 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
             name = f"{entry['name']}{suffix}"
             names[entry["name"], host] = f"{kind}-{name}"
             names.setdefault((entry["name"], ""), f"{kind}-{name}")
-            known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **words}
+            access = {"access": "write"} if written(entry) else {}
+            known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **access, **words}
             if entry["kind"] != "iscsi":
                 by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
     for host, listed in by_host.items():
@@ -126,7 +129,7 @@ def sessions(described: list[Entry], hosts: Hosts, host: str) -> list[dict[str, 
             "name": entry["name"],
             "layer_kind": "initiator",
             **proofs,
-            "purpose": "read",
+            "purpose": "scratch" if written(entry) else "read",
         }
         key = (entry.get("iqn"), *portal.values(), *chap.values())
         session = by_target.setdefault(key, {"iqn": entry.get("iqn"), "portal": portal, **chap, "luns": []})
@@ -134,10 +137,20 @@ def sessions(described: list[Entry], hosts: Hosts, host: str) -> list[dict[str, 
     return list(by_target.values())
 
 
+def written(entry: Entry) -> bool:
+    """Whether the user allows writing to the storage, which by default is only read."""
+    return entry.get("access") == "write"
+
+
 def only_read(session: dict[str, Any]) -> bool:
     """Whether a session is one with a target of others."""
     luns = session.get("luns") or []
     return bool(luns) and all(isinstance(lun, dict) and lun.get("purpose") == "read" for lun in luns)
+
+
+def reads_a_lun(session: dict[str, Any]) -> bool:
+    """Whether a session has a LUN that is only read."""
+    return any(isinstance(lun, dict) and lun.get("purpose") == "read" for lun in session.get("luns") or [])
 
 
 def portal_of(text: Any) -> dict[str, Any] | None:
@@ -156,8 +169,8 @@ def layers(by_host: dict[str, list[Entry]]) -> list[Layer]:
             "kind": str(entry.get("layer_kind")),
             "host": host,
             "parent": entry.get("parent"),
-            "purpose": "read",
-            "what": f"{_words(entry)}, which was there before, only read{' (link declared)' if entry.get('parent') else ''}",
+            "purpose": "scratch" if written(entry) else "read",
+            "what": f"{_words(entry)}, which was there before, {_use(entry)}{' (link declared)' if entry.get('parent') else ''}",
         }
         for host, entries in by_host.items()
         for entry in entries
@@ -170,6 +183,12 @@ def _words(entry: Entry) -> str:
     if entry.get("kind") == "path":
         return f"folder {entry.get('folder')}"
     return f"disk of {', '.join(f'{key} {entry[key]}' for key in PROOFS if entry.get(key))}"
+
+
+def _use(entry: Entry) -> str:
+    if not written(entry):
+        return "only read"
+    return "written to" if entry.get("kind") == "device" else "written to in a file of its own"
 
 
 def commands(entries: list[Entry]) -> list[str]:
@@ -219,6 +238,18 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     for word in ("path", "export"):
         if entry.get(word) and not str(entry[word]).startswith("/"):
             wrong.append(Problem(f"{variable}.{word}", shown(entry[word]), "", "write an absolute path"))
+    if written(entry) and entry.get("file"):
+        why = "but with access: write no file of others is used"
+        wrong.append(Problem(f"{variable}.file", shown(entry["file"]), why, "remove it"))
+    size = entry.get(OWN_SIZE)
+    if size is not None and not written(entry):
+        why = "but nothing is written without access: write"
+        wrong.append(Problem(f"{variable}.{OWN_SIZE}", shown(size), why, "remove it, or add access: write"))
+    elif size is not None and (not isinstance(size, int) or size < 1):
+        wrong.append(Problem(f"{variable}.{OWN_SIZE}", shown(size), "", "write a size in MiB"))
+    if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
+        why = "does not identify the LUN that is to be overwritten"
+        wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
     if kind == "device" and not any(entry.get(key) for key in PROOFS):
         remedy = "add the serial, naa, wwid or uuid that the disk has"
         path = shown(entry["path"]) if entry.get("path") else None
@@ -286,11 +317,11 @@ def _on(variable: str, entry: Entry, described: list[Entry]) -> list[Problem]:
 
 
 def writers(host: str, profile: Any, workloads: list[Workload]) -> list[Problem]:
-    """A problem for a host that only reads existing storage and would be measured by a workload that writes."""
+    """A problem for a host that has existing storage without access: write and would be measured by a workload that writes."""
     writer = next((workload for workload in workloads if "write" in directions(workload)), None)
     if writer is None:
         return []
-    remedy = "use workloads that only read, such as the profile existing_read"
+    remedy = "use workloads that only read, such as the profile existing_read, or set access: write of that storage"
     why = f"but {workload_id(writer)} writes, and {host} reads storage that was there before"
     if profile:
         return [Problem(f"benchmark_profile of {host}", shown(profile), why, remedy)]
@@ -335,7 +366,8 @@ def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     wrong = problems(testbed.description["existing"], hosts_of(testbed), names)
     for name, host in testbed.hosts.items():
         sessions = mappings(host.variables.get("iscsi_initiator_targets"))
-        if mappings(host.variables.get(VARIABLE)) or any(map(only_read, sessions)):
+        kept = [entry for entry in mappings(host.variables.get(VARIABLE)) if not written(entry)]
+        if kept or any(map(reads_a_lun, sessions)):
             workloads = lab.get("workloads", {}).get(name, [])
             wrong += writers(name, host.own.get("benchmark_profile"), workloads)
     return wrong

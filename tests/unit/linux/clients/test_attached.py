@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
-from unchanged import broken_off, refused
+from unchanged import broken_off, refused, unchanged
 
 MIB = 1 << 20
 
@@ -87,7 +87,7 @@ MOUNT = {"mount_point": "/srv/x", "source": "a:/b", "filesystem": "nfs", "option
     ],
 )
 def test_only_what_differs_is_mounted_and_unmounted(recorded, mounted, wanted, ops):
-    assert [step["op"] for step in attached.plan(recorded, mounted, wanted)] == ops
+    assert [step["op"] for step in attached.plan(recorded, mounted, wanted, {})] == ops
 
 
 def big(path, size=MIB, filling=b"x"):
@@ -180,8 +180,8 @@ def host(monkeypatch, tmp_path):
     return host
 
 
-def params(*entries, state="present"):
-    return {"testbed_id": "lab", "state": state, "entries": list(entries)}
+def params(*entries, state="present", layers=()):
+    return {"testbed_id": "lab", "state": state, "entries": list(entries), "layers": list(layers)}
 
 
 def test_a_build_mounts_once_and_a_teardown_undoes_exactly_that(host, tmp_path):
@@ -247,3 +247,141 @@ def test_a_dead_server_is_let_go_of_without_asking_it(host, monkeypatch, tmp_pat
     attached.ensure(params(state="absent"), False)
     assert host.commands[-1][:4] == ["umount", "--internal-only", "--force", "--lazy"]
     assert not (tmp_path / "srv").exists()
+
+
+# ---------------------------------------------------------------- access: write
+
+
+@pytest.fixture
+def tank(host, tmp_path, monkeypatch):
+    """A folder of somebody that may be written to, on a file system with enough space."""
+    folder = tmp_path / "tank"
+    big(folder / "vm.img", 2 * MIB)
+    free = SimpleNamespace(f_bavail=1000, f_blocks=1000, f_frsize=MIB)
+    monkeypatch.setattr(attached.own_file.os, "fstatvfs", lambda _handle: free)
+    return entry(name="tank", kind="path", folder=str(folder), access="write", benchmark_file_mib=3)
+
+
+OWN = "storlab.lab+tank"
+
+
+def test_a_folder_of_our_own_is_written_and_removed_and_theirs_stays(host, tank, tmp_path):
+    with unchanged(tmp_path / "tank"):
+        ahead = attached.ensure(params(tank), True)
+        assert [step["op"] for step in ahead["steps"]] == ["mount", "write"] and ahead["layers"] == []
+        built = attached.ensure(params(tank), False)
+        (layer,) = built["layers"]
+        assert "bind,rw" in host.commands[0] and (layer["purpose"], layer["size_bytes"]) == ("scratch", 3 * MIB)
+        assert layer["identity"]["own_folder"] == OWN and (tmp_path / "tank" / OWN / "storlab-benchmark.dat").exists()
+        again = attached.ensure(params(tank), False)
+        assert not again["changed"] and again["layers"] == built["layers"]
+        gone = attached.ensure(params(state="absent"), False)
+        assert gone["changed"] and gone["kept"] == [] and not (tmp_path / "run").exists()
+
+
+def test_another_size_is_written_and_reading_alone_removes_it(host, tank, tmp_path):
+    attached.ensure(params(tank), False)
+    smaller = attached.ensure(params({**tank, "benchmark_file_mib": 2}), False)
+    assert [(step["op"], step["was"]) for step in smaller["steps"]] == [("write", "own file of 3 MiB")]
+    assert smaller["layers"][0]["size_bytes"] == 2 * MIB
+    reads = attached.ensure(params({**tank, "access": "read"}), False)
+    assert [step["op"] for step in reads["steps"]] == ["unmount", "mount"]
+    assert reads["layers"][0]["purpose"] == "read" and not (tmp_path / "tank" / OWN).exists()
+
+
+def test_other_options_of_the_mount_make_the_file_anew(host, tank, tmp_path):
+    attached.ensure(params(tank), False)
+    built = attached.ensure(params({**tank, "mount_options": "noatime"}), False)
+    assert [step["op"] for step in built["steps"]] == ["unmount", "mount", "write"]
+    assert (tmp_path / "tank" / OWN / "storlab-benchmark.dat").exists() and built["layers"][0]["size_bytes"] == 3 * MIB
+
+
+@pytest.mark.parametrize("state", ["absent", "present"])
+def test_after_a_restart_the_published_layer_knows_the_folder(host, tank, tmp_path, monkeypatch, state):
+    layers = attached.ensure(params(tank), False)["layers"]
+    # A restart: no mount, no record.
+    place = tmp_path / "srv" / "lab" / "tank"
+    place.unlink()
+    place.mkdir()
+    host.table.clear()
+    (tmp_path / "run" / "lab" / "existing.json").unlink()
+    if state == "absent":
+        gone = attached.ensure(params(state="absent", layers=layers), False)
+        assert (
+            gone["changed"] and os.listdir(tmp_path / "tank") == ["vm.img"] and not (tmp_path / "srv" / "lab").exists()
+        )
+        return
+    assert attached.ensure(params(tank, layers=layers), False)["layers"] == layers
+
+
+@pytest.mark.parametrize("place", ["/srv/other/tank", None, "../../etc"])
+def test_a_layer_of_another_place_makes_nothing_ours(host, tank, tmp_path, place):
+    (layer,) = attached.ensure(params(tank), False)["layers"]
+    attached.ensure(params(state="absent"), False)
+    strange = {**layer, "identity": {**layer["identity"], "mount_point": place}}
+    with unchanged(tmp_path, host.commands):
+        assert not attached.ensure(params(state="absent", layers=[strange, {}]), False)["changed"]
+
+
+def test_a_folder_of_that_name_that_was_there_is_refused(host, tank, tmp_path):
+    (tmp_path / "tank" / OWN).mkdir()
+    (tmp_path / "tank" / OWN / "letter").write_text("theirs")
+    with refused(tmp_path / "tank", match="was there before") as caught:
+        attached.ensure(params(tank), False)
+    assert caught.value.code == "folder_foreign"
+    with unchanged(tmp_path / "tank"):
+        assert attached.ensure(params(state="absent"), False)["kept"] == []
+
+
+def test_what_others_put_there_is_kept_and_named(host, tank, tmp_path):
+    attached.ensure(params(tank), False)
+    (tmp_path / "tank" / OWN / "letter").write_text("theirs")
+    gone = attached.ensure(params(state="absent"), False)
+    assert gone["kept"] == [str(tmp_path / "tank" / OWN / "letter")]
+    assert (tmp_path / "tank" / OWN / "letter").read_text() == "theirs" and not (tmp_path / "srv").exists()
+
+
+def test_a_teardown_cannot_end_well_without_the_server_that_has_our_folder(host, tank, monkeypatch):
+    attached.ensure(params(tank), False)
+    store = attached.Attached("lab")
+    store.mounts["tank"]["server"] = "192.0.2.7"
+    store.record.save()
+    host.way = "filtered"
+    with refused(host.table, match="192.0.2.7") as caught:
+        attached.ensure(params(state="absent"), False)
+    assert caught.value.code == "server_silent"
+
+
+@pytest.mark.parametrize("more", [{"file": "vm.img"}, {"benchmark_file_mib": 0}])
+def test_what_does_not_go_with_writing_is_refused(tank, more):
+    with broken_off(match=next(iter(more))) as caught:
+        attached.check({**tank, **more})
+    assert caught.value.code == "bad_value"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({}, None),
+        ({"mounts": ["/home"]}, "device_mounted"),
+        ({"signature": {"TYPE": "ext4"}}, "signature_present"),
+        ({"partitions": ["sdq1"]}, "device_partitioned"),
+        ({"serial": "S8"}, "wrong_serial"),
+    ],
+)
+def test_a_disk_that_is_written_to_passes_the_guard_of_all_devices(monkeypatch, facts, code):
+    blank = {
+        "path": "/dev/sdq", "resolved": "/dev/sdq", "type": "block", "held_as": "65:0", "claim": None, "mounts": [], "swap": False,
+        "partitions": [], "partition": False, "whole_device": "/dev/sdq", "holders": [], "twins": {}, "mapped": False, "mapped_uuid": None,
+        "read_only": False, "signature": {}, "exports": [], "loops": [], "openers": [], "serial": "S7", "size_bytes": 1 << 30,
+    }  # fmt: skip
+    monkeypatch.setattr(attached.proven_disk, "find", lambda *_given: ["/dev/sdq"])
+    monkeypatch.setattr(attached.device_safety, "inspect", lambda *_given, **_more: {**blank, **facts})
+    disk = entry(name="lun", kind="device", layer_kind="initiator", serial="S7", access="write")
+    if code is None:
+        layer = attached.device_layer(disk, attached.device_safety.System())
+        assert (layer["purpose"], layer["path"], layer["identity"]) == ("scratch", "/dev/sdq", {"serial": "S7"})
+        return
+    with broken_off() as caught:
+        attached.device_layer(disk, attached.device_safety.System())
+    assert caught.value.code == code
