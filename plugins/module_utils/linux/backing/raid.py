@@ -242,16 +242,17 @@ def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]
 def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
     """Steps from what is to the wanted arrays, removals first; raises array_differs, array_incomplete or array_degraded.
 
-    current: {name: {active, found, paths, unfinished}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of this
-    testbed's own array or None, ``found`` {path: {uuid, stamp} or None} of the superblocks on its members, those that are this testbed's,
-    ``paths`` of the wanted members, ``unfinished`` whether this testbed began to make it and never saw it run. Each step has op, target, was
+    current: {name: {active, memberless, found, paths, unfinished}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of
+    this testbed's own array or None, ``memberless`` the path of an array without members that a cut making has left or None, ``found``
+    {path: {uuid, stamp} or None} of the superblocks on its members, those that are this testbed's, ``paths`` of the wanted members, ``unfinished``
+    whether this testbed began to make it and never saw it run. Each step has op, target, was
     and will; 'wait' changes nothing.
     """
     names = [array["name"] for array in wanted]
     removals = [
         _step("remove", name, _words_of(state["active"]) if state["active"] else _left(state), None)
         for name, state in current.items()
-        if name not in names and (state["active"] or any(state["found"].values()))
+        if name not in names and (state["active"] or state["memberless"] or any(state["found"].values()))
     ]
     steps = [step for array in wanted for step in _steps(current[array["name"]], array)]
     # All arrays synchronise at once.
@@ -263,12 +264,14 @@ def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
 
 
 def _left(state: dict[str, Any]) -> str:
-    return f"superblocks on {', '.join(path for path, superblock in state['found'].items() if superblock)}"
+    carriers = [path for path, superblock in state["found"].items() if superblock]
+    parts = [f"{state['memberless']} without members"] if state["memberless"] else []
+    return " and ".join([*parts, *([f"superblocks on {', '.join(carriers)}"] if carriers else [])])
 
 
 def _remains(state: dict[str, Any]) -> bool:
     """Whether there is something of an array whose making was cut before it ran. Nothing was ever written through it."""
-    there = state["active"] or any(state["found"].values())
+    there = state["active"] or state["memberless"] or any(state["found"].values())
     return bool(state["unfinished"] and there and not (state["active"] and runs(state["active"])))
 
 
@@ -362,6 +365,7 @@ class Arrays:
             result[name] = {
                 "unfinished": bool(self.recorded.get(name, {}).get("unfinished")),
                 "active": next((item for item in arrays if self._ours(name, item)), None),
+                "memberless": self._memberless(name, arrays),
                 "found": {
                     path: superblock if self._ours(name, superblock) else None for path, superblock in seen.items()
                 },
@@ -371,8 +375,24 @@ class Arrays:
 
     def _at_work(self, array_uuid: str) -> bool:
         """Whether a process makes the array of that UUID, which no other array ever had."""
-        lines = (self.system.read(f"/proc/{pid}/cmdline") or "" for pid in self.system.names("/proc") if pid.isdigit())
-        return any(f"--uuid={array_uuid}" in line and "--create" in line for line in lines)
+        return any(f"--uuid={array_uuid}" in line and "--create" in line for line in self._commands())
+
+    def _commands(self) -> list[str]:
+        """The command lines of all processes."""
+        return [self.system.read(f"/proc/{pid}/cmdline") or "" for pid in self.system.names("/proc") if pid.isdigit()]
+
+    def _memberless(self, name: str, arrays: list[dict[str, Any]]) -> str | None:
+        """The path of the array that a cut making has left before it had a member; it has no name and no UUID yet.
+
+        It is ours by the path and the number of members that were recorded before, where no process names that path.
+        """
+        kept = self.recorded.get(name, {})
+        device = kept.get("device") if kept.get("unfinished") else None
+        for array in arrays:
+            empty = not array["members"] and not array["uuid"].strip("0:") and not runs(array)
+            if array["device"] == device and empty and array["raid_disks"] == len(kept["members"]):
+                return None if any(device in line.split("\0") for line in self._commands()) else device
+        return None
 
     def _members(self, name: str, array: dict[str, Any] | None) -> list[dict[str, Any]]:
         return [*self.recorded.get(name, {}).get("members", []), *(array["members"] if array else [])]
@@ -512,7 +532,7 @@ class Arrays:
         kept = self.recorded.get(array["name"], {})
         if state["active"]:
             # Begun by the host at its start, and not finished: it holds the members.
-            self._stop(state["active"])
+            self._stop(state["active"]["device"])
         device = self._free_device()
         self._keep(array, array_uuid, paths, **{**kept, "device": device})
         load_module(MODULES[array["level"]], intend=self.record.intend_modules)
@@ -552,19 +572,21 @@ class Arrays:
                 sync_percent=active["sync_percent"],
             )
 
-    def _stop(self, active: dict[str, Any]) -> None:
+    def _stop(self, device: str) -> None:
         run(
-            ["mdadm", "--stop", active["device"]],
+            ["mdadm", "--stop", device],
             timeout_s=COMMAND_S,
-            what=f"{active['device']} cannot be stopped",
+            what=f"{device} cannot be stopped",
             remedy="Remove what uses it first.",
         )
-        folder = f"/sys/block/{os.path.basename(active['device'])}"
+        folder = f"/sys/block/{os.path.basename(device)}"
         wait_for(lambda: not os.path.isdir(f"{folder}/md"), timeout_s=10)
 
     def _remove(self, name: str, state: dict[str, Any]) -> None:
         if state["active"]:
-            self._stop(state["active"])
+            self._stop(state["active"]["device"])
+        if state["memberless"]:
+            self._stop(state["memberless"])
         for path, superblock in state["found"].items():
             # Looked at again: what is zeroed is what this testbed wrote, and nothing else.
             if superblock and examine(path, self.system) == superblock:

@@ -604,6 +604,49 @@ def test_a_teardown_takes_what_a_cut_build_began(kernel, arrays, stage):
     assert not os.path.exists(mine.record.path)
 
 
+def begun_empty(kernel, name: str = "md127", raid_disks: str = "4") -> None:
+    """mdadm --create tells the kernel how many members the array has before it writes their superblocks (Create.c: set_array_info, then add_disks); one
+    that is killed then leaves an array without members, of which --detail says neither name nor UUID. Belief: no transcript of such an array is here."""
+    kernel.disk(name, int(name[2:]), "", major=9)
+    os.unlink(kernel.real(f"/sys/devices/block/{name}/serial"))
+    kernel.write(f"/sys/devices/block/{name}/size", "0")
+    nobodys = "00000000-0000-0000-0000-000000000000"
+    for key, content in {"array_state": "inactive", "raid_disks": raid_disks, "level": "10", "uuid": nobodys}.items():
+        kernel.write(f"/sys/devices/block/{name}/md/{key}", content)
+    kernel.answers[f"mdadm --detail --export /dev/{name}"] = (0, f"MD_DEVICES={raid_disks}\n", "")
+
+
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize("after", [0, 2, 4])
+def test_an_array_without_members_that_a_cut_mdadm_left_goes(kernel, arrays, after, present):
+    cut(kernel, arrays, after)
+    begun_empty(kernel)
+    mine = apply(arrays, [wanted(resync="run")] if present else [], present=present)
+    done = [command for command in changes(kernel) if not command.startswith("modprobe")]
+    zeroed = [f"mdadm --zero-superblock {member}" for member in MEMBERS[:after]]
+    assert done[: after + 1] == ["mdadm --stop /dev/md127", *zeroed]
+    if present:
+        assert done[-1].startswith("mdadm --create /dev/md127 ") and len(done) == after + 2
+    else:
+        assert len(done) == after + 1 and mine.recorded == {}
+
+
+@pytest.mark.parametrize("whose", ["another number", "other members", "being made", "ours was finished"])
+def test_an_array_without_members_of_somebody_else_stays(kernel, arrays, monkeypatch, whose):
+    cut(kernel, arrays, 0)
+    begun_empty(
+        kernel, "md126" if whose == "another number" else "md127", raid_disks="3" if whose == "other members" else "4"
+    )
+    if whose == "being made":
+        kernel.write("/proc/77/cmdline", "mdadm\0--create\0/dev/md127\0--level=10\0")
+    if whose == "ours was finished":
+        mine = arrays()
+        del mine.recorded["slow"]["unfinished"]
+        mine.record.save()
+    apply(arrays, [], present=False)
+    assert "mdadm --stop" not in " ".join(changes(kernel))
+
+
 def test_a_build_that_was_killed_after_its_mdadm_is_gone_on_with(kernel, arrays):
     """The array runs, and nothing but our note of that is missing; from here on a lost superblock is a fault again."""
     uuid = cut(kernel, arrays, running=True)
