@@ -91,14 +91,17 @@ class Lab:
                 start_new_session=True,
             )
             self.running = process.pid
-            if strike:
-                strike.begin()
             returned = None
             try:
+                if strike:
+                    strike.begin()
                 returned = process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
+            except BaseException as error:
+                # Whoever ends the suite ends its playbook, too, which would go on in a session of its own.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
             finally:
                 ended = time.monotonic()
                 if strike:

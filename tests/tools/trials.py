@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import random
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -41,6 +42,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="show the cells in their order, and do nothing")
     parser.add_argument("--keep", action="store_true", help="leave the machines up, for the next call with --keep")
     given = parser.parse_args()
+    # A suite that is ended takes the playbook with it.
+    signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit(143))
     cells = trial_suite.chosen(trial_cells.CELLS, given.cells, given.seed)
     if given.sample:
         cells = trial_cells.sample(cells)

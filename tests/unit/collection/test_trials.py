@@ -6,13 +6,17 @@ others have are seen."""
 
 from __future__ import annotations
 
+import _thread
 import re
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import lab_plays
 import pytest
 import trial_suite
+import waiting
 from lab_plays import Played
 from places import ROOT, TESTS
 from trial_cells import CELLS, LABS, STAGES, STAGES_HERE, sample
@@ -263,6 +267,32 @@ def test_a_strike_that_fails_holds_nobody(tmp_path):
     between.thread.join()
     between.finish()
     assert (tmp_path / "go").exists() and str(between.error) == "full" and not between.struck
+
+
+class Ends:
+    """Whoever started the suite ends it, once the playbook runs."""
+
+    def __init__(self, pid: Path):
+        self.thread = threading.Thread(target=self._work, args=[pid])
+
+    def begin(self) -> None:
+        self.thread.start()
+
+    def finish(self) -> None:
+        self.thread.join()
+
+    @staticmethod
+    def _work(pid: Path) -> None:
+        waiting.until(lambda: pid.exists() and pid.read_text(encoding="utf-8").endswith("\n"))
+        _thread.interrupt_main()
+
+
+def test_a_suite_that_is_ended_ends_its_playbook(tmp_path):
+    lab, pid = lab_plays.Lab("lab", tmp_path, {}, ""), tmp_path / "pid"
+    lab.prefix = ("sh", "-c", f"echo $$ > '{pid}'; exec sleep 600", "sh")
+    with pytest.raises(KeyboardInterrupt):
+        lab.play("build", strike=Ends(pid))
+    assert not Path("/proc", pid.read_text(encoding="utf-8").strip()).exists()
 
 
 def test_a_playbook_that_ends_before_is_not_struck(tmp_path):
