@@ -131,7 +131,7 @@ ESXI7 = {
             key="key-vim.host.InternetScsiHba-vmhba64",
             device="vmhba64",
             iScsiName="iqn.1998-01.com.vmware:esx7.example.com:1234567890:64",
-            iScsiAlias="iscsi_vmk",
+            iScsiAlias="",
             authenticationProperties={**INHERITED, "chapInherited": None, "mutualChapInherited": None},
             configuredSendTarget={
                 "address": "192.0.2.9",
