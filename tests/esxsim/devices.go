@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -60,6 +61,10 @@ func crowd(base *types.HostStorageDeviceInfo) {
 // askedFor counts the properties that a call asks for.
 func (w *world) askedFor(method *simulator.Method) {
 	var specs []types.PropertyFilterSpec
+	if method.Name == "Fetch" {
+		// pyVmomi reads a property of an object by it; its type is govmomi's own.
+		w.properties[reflect.ValueOf(method.Body).Elem().FieldByName("Prop").String()]++
+	}
 	switch call := method.Body.(type) {
 	case *types.RetrieveProperties:
 		specs = call.SpecSet
