@@ -9,13 +9,15 @@ import contextlib
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.steps import Step, shown
 from . import machine_plan
 from .belongings import kept
 from .datastore import rescanned
+from .datastore_contents import datastore as find_datastore
 from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
 from .states import HostSystem, VirtualMachine
-from .transfer import Import, IsoStore, Ova
+from .transfer import Import, IsoStore, Ova, iso_plan, local_file
 
 DISK: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -117,9 +119,13 @@ def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: 
     moves = away(session, host, vm) if state is not None and not here else []
     facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
     source = Source(session, machine) if state is None or state["building"] else None
-    image: Any = IsoStore(session, host, want["iso"], want["testbed_id"]) if want["iso"] else None
+    iso = want["iso"]
+    # In check mode the datastore that it comes onto may be one that the same build makes.
+    coming = bool(iso and check_mode and find_datastore(session, host, iso["datastore"]) is None)
+    coming = coming and is_published(iso["datastore"], params["layers"])
+    image: Any = IsoStore(session, host, iso, want["testbed_id"]) if iso and not coming else None
     steps = machine_plan.plan(state, want, facts, source.state if source else None)
-    uploads = image.plan() if image else []
+    uploads = image.plan() if image else upload_to_come(iso, want["testbed_id"]) if coming else []
     if not check_mode:
         if moves:
             machine.move()
@@ -146,6 +152,19 @@ def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: 
     if params["wait_for_address_s"] and not check_mode:
         result["address"] = machine.wait_for_address(params["wait_for_address_s"])
     return result
+
+
+def is_published(name: str, layers: dict[str, Layer]) -> bool:
+    """Whether a datastore of this name is a layer of the testbed, which a build in check mode has not made."""
+    return any(
+        layer.get("kind") == "datastore" and (layer.get("identity") or {}).get("datastore") == name
+        for layer in layers.values()
+    )
+
+
+def upload_to_come(iso: dict[str, Any], testbed_id: str) -> list[Step]:
+    """The step that brings an image onto a datastore that is yet to be made."""
+    return iso_plan(iso, testbed_id, None, None, local_file(iso["src"]) if iso["src"] else None)
 
 
 def away(session: Any, host: HostSystem, vm: VirtualMachine) -> list[Any]:

@@ -317,9 +317,8 @@ def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experime
     ]
     assert imported[:2] == [f"{experiment[:2]}_testbed.yml", "../build.yml"]
     # What is compared needs no host, so nothing that goes wrong with it leaves anything built or unreported.
-    compared = [] if experiment == "e3_vmfs_rdm" else ["../compare.yml"]
-    end = ["../teardown.yml", "../verify_clean.yml", "../report.yml", *compared]
-    assert imported[-len(end) :] == end and imported.count("../compare.yml") == len(compared)
+    end = ["../teardown.yml", "../verify_clean.yml", "../report.yml", "../compare.yml"]
+    assert imported[-len(end) :] == end and imported.count("../compare.yml") == 1
 
 
 # -- what is compared in the end ---------------------------------------------------------------------------------------
@@ -371,7 +370,8 @@ def compared(tmp_path):
     def ask(experiment: str, *options: str, inventory: str = "embedded") -> tuple:
         last = yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))[-1]
         assert last.pop("ansible.builtin.import_playbook") == "../compare.yml"
-        described = {"import_playbook": str(BOOKS / f"{experiment[:2]}_testbed.yml")}
+        short = experiment if experiment == "e1_windows_esxi" else experiment[:2]
+        described = {"import_playbook": str(BOOKS / f"{short}_testbed.yml")}
         book = tmp_path / "book.yml"
         book.write_text(
             yaml.safe_dump([described, {**last, "import_playbook": str(ROOT / "playbooks" / "compare.yml")}]),
@@ -473,6 +473,76 @@ def test_e1_on_one_host_and_on_esxi_is_compared_as_far_as_it_is_measured(tmp_pat
     rc, result = compared("e1_two_datastores", *said, inventory="lab_local")
     assert rc == 0 and len(result["sides"]) == 2 and result["under_test_same"] == []
     assert compared("e1_two_datastores", *said, inventory="lab_linux_esxi") == (0, None)
+
+
+def of_statements(result: dict) -> list:
+    return [statement["verdict"] for statement in result["statements"]]
+
+
+def test_e3_sets_vmfs_against_the_mapped_lun(tmp_path, compared):
+    sides = [(1.0, {"layer": "guest-e3-raw", "host": "guest01"}), (0.8, {"layer": "guest-e3", "host": "guest01"})]
+    layers = {has["layer"]: layer(has["layer"], "guest01") for _factor, has in sides}
+    keep(tmp_path / "results", "e3-scaled-down", measured(sides), layers)
+    rc, result = compared("e3_vmfs_rdm")
+    assert rc == 0, result
+    row = next(row for row in result["rows"] if (row["metric"], row["workload_id"]) == ("iops", SMALL))
+    assert (row["verdict"], round(row["change_percent"], -1), result["under_test_same"]) == ("worse", -20, [])
+    assert of_statements(result) == ["no", "no"]
+    # One is about random I/O, the other about sequential I/O of 16 KiB and more.
+    about = [{figure["point"].split()[-1] for figure in statement["figures"]} for statement in result["statements"]]
+    assert about == [{SMALL}, {LARGE}]
+
+
+E1_WINDOWS = {
+    "vault_windows_password": "x",
+    "vault_esxi_password": "x",
+    "testbed_e1_windows": {"raid10": "RAID 10", "repetitions": 8},
+}
+
+
+def test_e1_on_windows_sets_each_layer_against_the_raw_disk(tmp_path, compared):
+    names = {"backing-e1-ram": 1.0, "datastore-e1-ram": 0.9, "target-e1-through": 0.5}
+    layers = {name: layer(name) for name in names}
+    results = measured([(factor, {"layer": name}) for name, factor in names.items()])
+    keep(tmp_path / "results", "e1-windows-scaled-down", results, layers)
+    rc, result = compared("e1_windows_esxi", "-e", json.dumps(E1_WINDOWS), inventory="lab_windows_esxi")
+    assert rc == 0, result
+    assert changes(result) == {"file on the RAM disk": ("worse", -10), "through the target": ("worse", -50)}
+    assert of_statements(result) == ["yes"]
+
+
+def test_e1_on_windows_with_guests_sets_one_datastore_against_the_other(tmp_path, compared):
+    guest = {"disk_size": "2GiB", "memory": "1GiB", "address": "192.0.2.41"}
+    said = {**E1_WINDOWS["testbed_e1_windows"], "guests": {"ram": guest, "raid10": guest}}
+    sides = [
+        (1.0, {"layer": "guest-e1-on-raid10", "host": "e1-on-raid10", "layer_kind": "guest"}),
+        (6.0, {"layer": "guest-e1-on-ram", "host": "e1-on-ram", "layer_kind": "guest"}),
+    ]
+    layers = {has["layer"]: layer(has["layer"], has["host"]) for _factor, has in sides}
+    keep(tmp_path / "results", "e1-windows-scaled-down", measured(sides), layers)
+    options = ("-e", json.dumps({**E1_WINDOWS, "testbed_e1_windows": said}))
+    rc, result = compared("e1_windows_esxi", *options, inventory="lab_windows_esxi")
+    assert rc == 0, result
+    assert changes(result) == {"guest on the RAM disk": ("better", 500)}
+    assert of_statements(result) == ["yes"]
+
+
+@pytest.mark.parametrize(
+    ("inventory", "said", "expected"),
+    [
+        (
+            "lab_windows_esxi",
+            {"raid": "x"},
+            "testbed_e1_windows.raid is not a known key of this experiment: use file, guests",
+        ),
+        ("lab_windows_esxi", {"guests": {"ram": {}}}, "testbed_e1_windows.guests is set, and raid10 is not"),
+        ("lab_linux_esxi", {}, "The group targets has no Windows host"),
+    ],
+    ids=["a word", "one guest", "no Windows"],
+)
+def test_e1_on_windows_without_what_it_needs_is_refused(shown, inventory, said, expected):
+    rc, result = shown(inventory, "-e", json.dumps({**E1_WINDOWS, "testbed_e1_windows": said}), of="e1_windows_esxi")
+    assert rc == 2 and result["msg"].startswith(expected), result["msg"]
 
 
 def drives_of_e5(*numbers: int) -> tuple:
