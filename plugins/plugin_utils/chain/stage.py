@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ...module_utils.core.layers import Layer
+from .changes import Changes
 from .shape import Problem
 from .testbed import Context, Disk, Host, Testbed
 
@@ -23,6 +24,7 @@ class Stage:
 
     ``words``: {kind of testbed.disks: what only disks of such kinds have}. ``sized``: kinds whose size the user says; ``of_windows``: kinds of Windows
     targets alone. ``describes``: the variable of its role that can be set in place of the description.
+    ``kept``: variables that say what is made, which are on record as long as the testbed is built.
     """
 
     name = ""
@@ -32,6 +34,7 @@ class Stage:
     sized: tuple[str, ...] = ()
     of_windows: tuple[str, ...] = ()
     describes = ""
+    kept: tuple[str, ...] = ()
 
     def describe(self, context: Context) -> None:
         """Turn its part of the description into records of the testbed."""
@@ -70,3 +73,7 @@ class Stage:
     def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
         """(MiB of a host's memory, what takes them, what to do where they are too many), or None."""
         return None
+
+    def changes(self) -> Mapping[str, Changes]:
+        """{topic of built.py: the changes of the inventory that a built testbed cannot follow}."""
+        return {}

@@ -12,6 +12,7 @@ from ....module_utils.core.cache_modes import faults as cache_faults
 from ....module_utils.core.cache_modes import words as cache_words
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib
+from ..changes import Changes, each, entries_kept, word_of
 from ..emulated import emulated_disk, limits, serial
 from ..shape import Problem, shown
 from ..stage import Stage
@@ -27,6 +28,7 @@ class CacheTier(Stage):
     kinds = ("cache",)
     words: ClassVar = {"cache": ("cache",)}
     describes = "cache_tier_caches"
+    kept = ("cache_tier_caches",)
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         cache = disk.entry.get("cache", {})
@@ -54,6 +56,9 @@ class CacheTier(Stage):
 
     def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
         return [*_unfit_cache(variable, entry, testbed), *not_on_windows(testbed, variable, entry)]
+
+    def changes(self) -> dict[str, Changes]:
+        return {"parts": _caches_kept}
 
 
 def _cache(disk: Disk) -> dict[str, Any]:
@@ -115,3 +120,11 @@ def _unfit_cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list
             value = cache.get(key) if key == "mode" else sizes.get(key)
             problems.append(Problem(f"{where}.{key}", shown(value), f"but {why}", remedy))
     return problems
+
+
+def _caches_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes: list[Any] = []
+    for host, was, now in each(before, after, "cache_tier_caches"):
+        word = word_of(testbed, host, "cache_tier_caches", "testbed.disks")
+        changes += entries_kept(word, "cache tier", was, now, ("origin", "fast", "purpose"), host)
+    return changes

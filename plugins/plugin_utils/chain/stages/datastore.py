@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....module_utils.core.layers import Layer
+from ..changes import Changes, each, entries_kept, word_of
 from ..description import size_text
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem, did_you_mean, repeated, shown
@@ -27,6 +28,7 @@ class Datastore(Stage):
     name = "datastore"
     floor = 4
     describes = "datastore_datastores"
+    kept = ("datastore_datastores",)
 
     def describe(self, context: Context) -> None:
         _stores(context)
@@ -67,6 +69,9 @@ class Datastore(Stage):
             "mount points": _doubled_mount_point,
             "labels": _doubled_label,
         }
+
+    def changes(self) -> dict[str, Changes]:
+        return {"datastores": _stores_kept}
 
 
 def _stores(context: Context) -> None:
@@ -371,3 +376,14 @@ def _doubled_label(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterat
                 f"which {host.name} does not distinguish",
                 "give each a name that differs in more than capitals",
             )
+
+
+def _stores_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    keys = ("layer", "filesystem", "type", "mount_point", "server", "path", "export", "version", "compatibility")
+    return [
+        change
+        for host, was, now in each(before, after, "datastore_datastores")
+        for change in entries_kept(
+            word_of(testbed, host, "datastore_datastores", "testbed.datastores"), "datastore", was, now, keys, host
+        )
+    ]

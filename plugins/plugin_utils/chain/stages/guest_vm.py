@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....module_utils.core.layers import Layer
+from ..changes import Changes, each, entries_kept, word_of
 from ..emulated import lab_network, tap_name
 from ..identifiers import same_case, shared
 from ..shape import Problem, did_you_mean, shown
@@ -24,6 +25,7 @@ class GuestVm(Stage):
     name = "guest_vm"
     floor = 5
     describes = "guest_vm_guests"
+    kept = ("guest_vm_guests",)
 
     def derive(self, context: Context) -> None:
         _guests(context)
@@ -50,6 +52,9 @@ class GuestVm(Stage):
 
     def checks(self) -> dict[str, Judge]:
         return {"guests": _unfit_guests, "machine names": _doubled_machine}
+
+    def changes(self) -> dict[str, Changes]:
+        return {"guests": _guests_kept}
 
 
 def _guests(context: Context) -> None:
@@ -322,3 +327,26 @@ def _doubled_machine(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem
                 f"which {runs} does not distinguish",
                 "give each a name that differs in more than capitals",
             )
+
+
+def _guests_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes = []
+    for host, was, now in each(before, after, "guest_vm_guests"):
+        word = word_of(testbed, host, "guest_vm_guests", "testbed.guests")
+        was, now = _with_disk(was), _with_disk(now)
+        changes += entries_kept(
+            word, "guest", was, now, ("host", "disk datastore_layer", "disk host", "disk size_mib", "raw LUN"), host
+        )
+    return changes
+
+
+def _with_disk(guests: Any) -> list[dict[str, Any]]:
+    """The guests with what their disks are, one level deep."""
+    return [
+        {
+            **guest,
+            **{f"disk {key}": value for key, value in (guest.get("data_disk") or {}).items()},
+            "raw LUN": (guest.get("raw_disk") or {}).get("layer", "none"),
+        }
+        for guest in mappings(guests)
+    ]

@@ -11,6 +11,7 @@ from typing import Any
 from ....module_utils.core.iscsi_names import iqn_key, same_iqn
 from ....module_utils.core.layers import Layer
 from ..access import login_addresses
+from ..changes import Changes, each, entries_kept, values_kept, word_of
 from ..identifiers import shared
 from ..iqns import initiator_name, unfit_iqn, unfit_secrets
 from ..shape import Problem, did_you_mean, shown
@@ -27,6 +28,7 @@ class IscsiInitiator(Stage):
     name = "iscsi_initiator"
     floor = 2
     describes = "iscsi_initiator_targets"
+    kept = ("iscsi_initiator_name", "iscsi_initiator_targets")
 
     def derive(self, context: Context) -> None:
         hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]
@@ -79,6 +81,9 @@ class IscsiInitiator(Stage):
             "initiator names": _doubled_name,
             "own secrets": _own_secrets,
         }
+
+    def changes(self) -> dict[str, Changes]:
+        return {"sessions": _sessions_kept}
 
 
 def _sessions(context: Context, host: Host) -> None:
@@ -207,3 +212,16 @@ def _doubled_name(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
             "so each would get the LUNs of the other",
             f"set another iscsi_initiator_name for {hosts[-1]}, or rename one of these hosts",
         )
+
+
+def _sessions_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes: list[Any] = values_kept("iscsi_initiator_name")(before, after, testbed)
+    for host, was, now in each(before, after, "iscsi_initiator_targets"):
+        word = word_of(testbed, host, "iscsi_initiator_targets", "testbed.disks")
+        # Nothing of the testbed is on LUNs that are only read.
+        was, now = (
+            [session for session in mappings(sessions) if not existing_storage.only_read(session)]
+            for sessions in (was, now)
+        )
+        changes += entries_kept(word, "session with", was, now, ("portal",), host, "iqn")
+    return changes

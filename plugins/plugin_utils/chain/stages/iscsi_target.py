@@ -13,6 +13,7 @@ from ....module_utils.core.layers import Layer
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.linux.exports.target_providers import shares_luns
 from ..access import login_addresses
+from ..changes import Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
 from ..identifiers import shared
 from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
@@ -46,6 +47,7 @@ class IscsiTarget(Stage):
     sized = ("vhdx",)
     of_windows = ("vhdx",)
     describes = "iscsi_target_targets"
+    kept = ("iscsi_target_provider", "iscsi_target_targets")
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -111,6 +113,9 @@ class IscsiTarget(Stage):
             "secrets": _secrets,
             "own secrets": _own_secrets,
         }
+
+    def changes(self) -> dict[str, Changes]:
+        return {"providers": values_kept("iscsi_target_provider"), "exports": _targets_kept}
 
 
 def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
@@ -483,3 +488,52 @@ def _doubled_target(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]
                 "one name for several targets",
                 "rename one of these hosts, or set iscsi_target_targets of one",
             )
+
+
+def _targets_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes = []
+    for host, was, now in each(before, after, "iscsi_target_targets"):
+        word = word_of(testbed, host, "iscsi_target_targets", "testbed")
+        changes += entries_kept(word, "target", was, now, (), host)
+        want = {export["name"]: export for export in mappings(now)}
+        for export in mappings(was):
+            if export["name"] not in want:
+                continue
+            new = want[export["name"]]
+            if export["portals"] != new["portals"][: len(export["portals"])]:
+                own = "testbed_address" in testbed.hosts[host].own or not addresses_of(testbed.hosts[host].own)
+                address = word_of(
+                    testbed,
+                    host,
+                    "iscsi_target_targets",
+                    f"{'testbed_address' if own else 'ansible_host'} of {host} or testbed.port",
+                )
+                texts = [
+                    ", ".join(f"{portal['address']}:{portal.get('port', 3260)}" for portal in portals)
+                    for portals in (export["portals"], new["portals"])
+                ]
+                changes.append((address, None, f"has changed the portals from {texts[0]} to {texts[1]}"))
+            keys = ("lun", "layer", "device", "vhdx", "purpose")
+            changes += entries_kept(
+                f"{word}.disks" if word == "testbed" else word, "LUN", export["luns"], new["luns"], keys, host
+            )
+            for initiator in mappings(export["initiators"]):
+                # Who may log in stays, and sees what it saw.
+                same = next((other for other in mappings(new["initiators"]) if _key(other) == _key(initiator)), None)
+                lost = sorted(_seen(initiator, export) - _seen(same, new)) if same else []
+                if same is None or lost:
+                    what = f"LUN {', '.join(map(str, lost))} from {_key(initiator)}" if same else _key(initiator)
+                    changes.append(
+                        (f"{word}.disks" if word == "testbed" else word, None, f"has taken {what} on {host}")
+                    )
+    return changes
+
+
+def _seen(initiator: dict[str, Any], export: dict[str, Any]) -> set[Any]:
+    """The numbers of the LUNs that an initiator sees: those that are named, else all of the target."""
+    named = initiator.get("luns")
+    return set(named if named is not None else (lun["lun"] for lun in export["luns"]))
+
+
+def _key(initiator: dict[str, Any]) -> str:
+    return str(initiator.get("iqn") or initiator.get("address") or initiator.get("dns_name"))

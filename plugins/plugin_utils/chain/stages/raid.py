@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib, faults
 from ....module_utils.core.raid_levels import words as raid_words
+from ..changes import Changes, each, entries_kept, word_of
 from ..emulated import emulated_disk, limits, serial
 from ..shape import Problem, repeated, shown
 from ..stage import Stage
@@ -21,6 +22,7 @@ class Raid(Stage):
     kinds = ("raid",)
     words: ClassVar = {"raid": ("raid",)}
     describes = "raid_arrays"
+    kept = ("raid_arrays",)
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         wanted = disk.entry.get("raid", {}).get("emulated")
@@ -45,6 +47,9 @@ class Raid(Stage):
 
     def check_entry(self, testbed: Testbed, variable: str, entry: dict[str, Any]) -> list[Problem]:
         return [*_unfit_raid(variable, entry, testbed), *not_on_windows(testbed, variable, entry)]
+
+    def changes(self) -> dict[str, Changes]:
+        return {"parts": _arrays_kept}
 
 
 def _serials(disk: Disk) -> list[str]:
@@ -115,3 +120,11 @@ def not_on_windows(testbed: Testbed, variable: str, entry: dict[str, Any]) -> li
         for name in targets_of(testbed, entry)
         if testbed.hosts[name].platform == "windows"
     ]
+
+
+def _arrays_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes: list[Any] = []
+    keys = ("level", "members", "chunk_kib", "bitmap", "purpose")
+    for host, was, now in each(before, after, "raid_arrays"):
+        changes += entries_kept(word_of(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
+    return changes

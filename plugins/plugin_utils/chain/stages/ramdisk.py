@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
+from ..changes import Changes, change_text, each, values_kept, word_of
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem
 from ..stage import Judge, Stage
@@ -21,6 +22,7 @@ class Ramdisk(Stage):
     words: ClassVar = {"ramdisk": ("model",)}
     sized = ("ramdisk",)
     describes = "ramdisk_disks"
+    kept = ("ramdisk_disks", "ramdisk_provider")
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -49,6 +51,9 @@ class Ramdisk(Stage):
 
     def checks(self) -> dict[str, Judge]:
         return {"files": _doubled_file}
+
+    def changes(self) -> dict[str, Changes]:
+        return {"providers": values_kept("ramdisk_provider"), "units": _disks_kept}
 
 
 def _described(disk: Disk) -> dict[str, Any]:
@@ -80,3 +85,20 @@ def _doubled_file(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterato
                 f"which are one file on {host.name}",
                 "give each a name that differs in more than capitals",
             )
+
+
+def _disks_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+    changes: list[Any] = []
+    for host, was, now in each(before, after, "ramdisk_disks"):
+        word = word_of(testbed, host, "ramdisk_disks", "testbed.disks")
+        have, want = ({disk["name"]: disk for disk in mappings(disks)} for disks in (was, now))
+        for name in [*have, *(name for name in want if name not in have)]:
+            if have.get(name) != want.get(name):
+                changes.append(
+                    (
+                        word,
+                        None,
+                        f"{change_text(name, have.get(name), want.get(name))} on {host}, whose RAM disks are built as one unit",
+                    )
+                )
+    return changes
