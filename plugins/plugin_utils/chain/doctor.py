@@ -8,41 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...module_utils.core.raid_levels import MODULES
-from ...module_utils.linux.backing.cache_tier import CLASSES as CACHES
-from ...module_utils.linux.backing.cache_tier import provider_of
-from ...module_utils.linux.exports.target_providers import PROVIDERS
 from . import devices, windows_devices, written
+from .finding import line
 from .shape import Problem, shown
-from .stages import esxi_room, existing_storage
-from .testbed import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
+from .stages import STAGES
+from .testbed import Host, Testbed, addresses_of, is_address
 
-# {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
-STAGES = {
-    "ramdisk": (["modprobe"], ["brd|zram|loop"]),
-    "iscsi_initiator": (["iscsiadm"], ["iscsi_tcp"]),
-    "nfs_export": (["exportfs", "rpc.nfsd", "rpc.mountd"], ["nfsd"]),
-    "benchmark": (["fio", "blkid"], []),
-}
-TARGETS = {name: (list(provider.COMMANDS), list(provider.KERNEL_MODULES)) for name, provider in PROVIDERS.items()}
-FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "nfs": "mount.nfs"}
-# {command: (Debian's package, that of the Red Hat family)}
-PACKAGES = {
-    "modprobe": ("kmod", "kmod"),
-    "iscsiadm": ("open-iscsi", "iscsi-initiator-utils"),
-    "fio": ("fio", "fio"),
-    "blkid": ("util-linux", "util-linux"),
-    "mdadm": ("mdadm", "mdadm"),
-    "dmsetup": ("dmsetup", "device-mapper"),
-    "lvm": ("lvm2", "lvm2"),
-    **{command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()},
-    "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
-    "mkfs.xfs": ("xfsprogs", "xfsprogs"),
-    "qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm"),
-    "mount.nfs": ("nfs-common", "nfs-utils"),
-    **dict.fromkeys(("exportfs", "rpc.nfsd", "rpc.mountd"), ("nfs-kernel-server", "nfs-utils")),
-    "rpcbind": ("rpcbind", "rpcbind"),
-}
 INSTALL = {
     "apt-get": "apt-get install --yes",
     "dnf": "dnf install -y",
@@ -50,9 +21,9 @@ INSTALL = {
     "zypper": "zypper install -y",
     "apk": "apk add",
 }
-# ESXi makes no VMFS on less than 1.3 GB.
-VMFS_MIB = 1331
 SECTOR_BYTES = 512
+# {command: (package of Debian, package of the Red Hat family)}
+PACKAGES = {command: packages for stage in STAGES for command, packages in stage.packages.items()}
 # {what module_utils/linux/mounts.py finds of a folder: (why it is no mount point, what to do)}
 NO_PLACE = {
     "below_file": ("and {at} on {host} is not a folder", "name another mount_point, or move that file away"),
@@ -91,67 +62,33 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
     """The options of storlab.testbed.host_probe for a Linux host, the images that the doctor looks for on an ESXi host, and nothing of others."""
     host = testbed.hosts[name]
     if host.platform != "linux":
-        return {"images": esxi_room.images(host)} if host.platform == "esxi" else {}
-    commands, modules = [], []
-    for stage in host.stages:
-        more = STAGES.get(stage, ([], []))
-        if stage == "iscsi_target":
-            more = TARGETS.get(host.variables["iscsi_target_provider"], ([], []))
-            more = more if host.variables["iscsi_target_targets"] else ([], [])
-        if stage == "ramdisk" and not host.variables["ramdisk_disks"]:
-            more = ([], [])
-        if stage == "raid":
-            levels = [array.get("level") for array in mappings(host.variables["raid_arrays"])]
-            more = (
-                (["mdadm", "blkid"], [MODULES[level] for level in levels if level in MODULES]) if levels else ([], [])
-            )
-        if stage == "cache_tier" and host.variables["cache_tier_caches"]:
-            makers = [CACHES.get(provider_of(cache)) for cache in mappings(host.variables["cache_tier_caches"])]
-            more = (
-                [*(command for maker in makers if maker for command in maker.COMMANDS), "blkid"],
-                [module for maker in makers if maker for module in maker.MODULES],
-            )
-        if stage == "datastore":
-            kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
-            more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
-        if stage == "nfs_export" and "3" in host.variables["nfs_export_versions"]:
-            more = ([*more[0], "rpcbind"], more[1])
-        if stage == existing_storage.STAGE:
-            more = (existing_storage.commands(mappings(host.variables[existing_storage.VARIABLE])), [])
-        if stage == "guest_vm" and host.variables["guest_vm_guests"] and name != testbed.embedded:
-            more = (["qemu-system-x86_64"], [])
-        commands += more[0]
-        modules += more[1]
-    peers = {
-        (portal.get("address"), portal.get("port", 3260))
-        for session in mappings(host.variables.get("iscsi_initiator_targets"))
-        for portal in mappings([session.get("portal"), *(session.get("other_portals") or [])])
-    }
-    peers |= set(existing_storage.servers(mappings(host.variables.get(existing_storage.VARIABLE))))
+        images = [image for stage in STAGES for image in stage.images(host)]
+        return {"images": images} if host.platform == "esxi" else {}
+    running = [stage for stage in STAGES if stage.name in host.stages]
+    wanted = [stage.needs(testbed, host) for stage in running]
+    peers = {peer for stage in STAGES for peer in stage.peers(host)}
+    # From the exported disks down.
+    paths = [
+        path for stage in sorted(STAGES, key=lambda stage: -stage.floor) for path in stage.device_paths(testbed, host)
+    ]
     return {
         "named": devices.wanted(testbed, name),
         "folders": [path for _variable, path in mount_points(testbed, name)],
-        "commands": list(dict.fromkeys(commands)),
-        "modules": list(dict.fromkeys(modules)),
+        "commands": list(dict.fromkeys(command for commands, _modules in wanted for command in commands)),
+        "modules": list(dict.fromkeys(module for _commands, modules in wanted for module in modules)),
         "peers": [{"address": address, "port": port} for address, port in sorted(peers)],
-        "devices": [
-            disk.entry["path"]
-            for disk in testbed.disks
-            if disk.target == name and disk.entry["kind"] == "device" and "path" in disk.entry
-        ]
-        + [
-            member["device"]
-            for array in mappings(host.variables.get("raid_arrays"))
-            for member in mappings(array.get("members"))
-            if member.get("device")
-        ]
-        + [
-            cache[part]["device"]
-            for cache in mappings(host.variables.get("cache_tier_caches"))
-            for part in ("origin", "fast")
-            if (cache.get(part) or {}).get("device")
-        ],
+        "devices": paths,
     }
+
+
+def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
+    """[(variable, path)] of the folders of a host that something is mounted on, by the words that set them."""
+    return [point for stage in STAGES for point in stage.mount_points(testbed, testbed.hosts[name])]
+
+
+def _of_stages(topic: str, testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+    looks = [stage.findings().get(topic) for stage in STAGES]
+    return [finding for look in looks if look for finding in look(testbed, host, probe)]
 
 
 def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Any]:
@@ -166,16 +103,16 @@ def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | N
         probe = probes[name] or {}
         if "unreached" in probe or not probe:
             reason = short(probe.get("unreached") or "the host does not answer Ansible")
-            lines.append(_line(name, "reached", False, reason, _way(host, reason)))
+            lines.append(line(name, "reached", False, reason, _way(host, reason)))
             continue
         lines.append(
-            _line(name, "reached", True, probes[name].get("system") or probes[name].get("product", host.platform))
+            line(name, "reached", True, probes[name].get("system") or probes[name].get("product", host.platform))
         )
         lines += [_problem_line(name, double[name])] if name in double else []
         if host.platform == "linux":
             lines += _linux(testbed, name, probes[name])
             for host, entry in written.strange(testbed, {name: probes[name]}, notes or {}):
-                lines.append(_line(host, entry["variable"], False, *written.sentence(host, entry)))
+                lines.append(line(host, entry["variable"], False, *written.sentence(host, entry)))
         elif host.platform == "esxi":
             lines += _esxi(testbed, name, probes[name])
         else:
@@ -199,15 +136,11 @@ def _way(host: Host, reason: str) -> str:
     return "" if host.platform == "esxi" else f"ansible {host.name} -i <inventory> -m ping -vvv"
 
 
-def _line(host: str, what: str, good: bool, text: str, command: str = "") -> dict[str, Any]:
-    return {"host": host, "what": what, "good": good, "said": text, "command": "" if good else command}
-
-
 def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     lines, host = [], testbed.hosts[name]
     manager = probe["package_manager"]
     lines.append(
-        _line(
+        line(
             name,
             "rights",
             probe["root"],
@@ -221,7 +154,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         packages = sorted({PACKAGES[command][0 if manager == "apt-get" else 1] for command in missing})
         command = f"{INSTALL.get(manager, 'install the packages')} {' '.join(packages)}"
         lines.append(
-            _line(
+            line(
                 name,
                 "programs",
                 not missing,
@@ -237,7 +170,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
             ubuntu = "Ubuntu" in probe.get("system", "")
             extra = f"{INSTALL[manager]} {'linux-modules-extra-' + probe['kernel'] if ubuntu else 'linux-image-amd64, and start it'}"
         lines.append(
-            _line(
+            line(
                 name,
                 "kernel modules",
                 not missing,
@@ -245,11 +178,11 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
                 extra,
             )
         )
-    lines += _memory(testbed, name, probe)
+    lines += _of_stages("memory", testbed, host, probe)
     if "clock_ahead_s" in probe:
         ahead = probe["clock_ahead_s"]
         lines.append(
-            _line(
+            line(
                 name,
                 "time",
                 abs(ahead) <= CLOCK_S,
@@ -276,12 +209,12 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         command = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
         if way == "unreachable":
             command = f"ip route get {peer['address']}, and give {name} an address in that network"
-        lines.append(_line(name, f"way to {where}", way in ("open", "refused"), text, command))
+        lines.append(line(name, f"way to {where}", way in ("open", "refused"), text, command))
         if peer["mtu_passes"] is not None:
             command = f"ip link set <interface> mtu {peer['mtu_bytes']} on {owner} and on every switch between, or mtu 1500 on {name}"
             passes = peer["mtu_passes"]
             lines.append(
-                _line(
+                line(
                     name,
                     f"MTU to {peer['address']}",
                     passes,
@@ -292,40 +225,8 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     lines += _named(testbed, name, probe) + _folders(testbed, name, probe)
     for path, device in probe["devices"].items():
         lines += _device(testbed, name, path, device)
-    if "guest_vm" in host.stages and host.variables["guest_vm_guests"]:
-        # Without it guests are emulated: slow, and told so in their layer, but nothing fails.
-        text = "/dev/kvm is there" if probe["kvm"] else "no /dev/kvm: guests are going to be emulated"
-        lines.append(_line(name, "virtualisation", True, text))
+    lines += _of_stages("others", testbed, host, probe)
     return lines
-
-
-def _memory(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
-    host = testbed.hosts[name]
-    wanted = sum(disk.get("size_mib", 0) for disk in mappings(host.variables.get("ramdisk_disks")))
-    wanted = wanted if host.variables.get("ramdisk_provider") != "preinstalled" else 0
-    if not wanted:
-        return []
-    # RAM disks of an earlier build are part of what is used.
-    built = host.variables.get("ramdisk_disks") and any(
-        layer["kind"] == "backing" for layer in probe.get("published", [])
-    )
-    free, total = probe["memory_available_mib"], probe["memory_mib"]
-    good = wanted <= (total if built else free)
-    text = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
-    return [_line(name, "memory", bool(good), text, f"free memory on {name}, or make testbed.disks smaller")]
-
-
-def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
-    """[(variable, path)] of the mount points of a host's datastores, by the words that set them."""
-    host, points = testbed.hosts[name], []
-    by_hand = host.because.get("datastore_datastores") == OVERRIDDEN
-    for place, store in enumerate(mappings(host.variables.get("datastore_datastores"))):
-        own = next((other for other in testbed.stores if other.label == store.get("name")), None)
-        variable = f"testbed.datastores[{own.index}].mount_point" if own and not by_hand else ""
-        if store.get("mount_point") and host.platform == "linux":
-            variable = variable or f"datastore_datastores[{place}].mount_point of {name}"
-            points.append((variable, str(store["mount_point"])))
-    return points
 
 
 def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Problem]:
@@ -386,7 +287,7 @@ def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, P
 def _problem_line(host: str, problem: Problem) -> dict[str, Any]:
     """sentence: what a build would refuse it with."""
     text = ", ".join(part for part in (problem.value, problem.why) if part)
-    return {**_line(host, problem.variable, False, text, problem.instead), "sentence": problem.sentence()}
+    return {**line(host, problem.variable, False, text, problem.instead), "sentence": problem.sentence()}
 
 
 def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
@@ -395,7 +296,7 @@ def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         wrong = list(devices.missing(name, [entry]))
         lines += [_problem_line(name, problem) for problem in wrong]
         if not wrong:
-            lines.append(_line(name, entry["variable"], True, entry["paths"][0]))
+            lines.append(line(name, entry["variable"], True, entry["paths"][0]))
     return lines
 
 
@@ -403,9 +304,7 @@ def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     folders = probe.get("folders") or {}
     wrong = {problem.value: problem for problem in impossible(testbed, name, folders)}
     return [
-        _problem_line(name, wrong[shown(path)])
-        if shown(path) in wrong
-        else _line(name, path, True, "can be mounted on")
+        _problem_line(name, wrong[shown(path)]) if shown(path) in wrong else line(name, path, True, "can be mounted on")
         for path in folders
     ]
 
@@ -419,7 +318,7 @@ def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> l
     good = not esxi or device["sector_bytes"] == SECTOR_BYTES
     text = f"sectors of {device['sector_bytes']} bytes" + ("" if good else f", which {esxi[0]} refuses")
     return [
-        _line(
+        line(
             name,
             path,
             good,
@@ -433,10 +332,10 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
     lines = []
     version = str(about.get("version", "0"))
     numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
-    lines.append(_line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
+    lines.append(line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
     licence = about.get("read_only_licence")
     lines.append(
-        _line(
+        line(
             name,
             "licence",
             not licence,
@@ -444,22 +343,8 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
             "give the host a licence whose API may change it, or evaluate one",
         )
     )
-    simulated = bool(about.get("stand_in"))
-    for store in testbed.stores:
-        size = store.disk.entry.get("size") if store.disk else None
-        if name in store.hosts and size and store.entry.get("type", "vmfs") == "vmfs":
-            good = size >= VMFS_MIB or simulated
-            text = f"{size} MiB" + (" (the simulation takes less than ESXi)" if simulated and size < VMFS_MIB else "")
-            lines.append(
-                _line(
-                    name,
-                    f"room for VMFS on {store.disk.name}",
-                    good,
-                    text,
-                    f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
-                )
-            )
-    return lines + [_line(name, *finding) for finding in esxi_room.findings(testbed, name, about.get("room", {}))]
+    lines += _of_stages("esxi", testbed, testbed.hosts[name], about)
+    return lines
 
 
 def facts(probes: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from ...module_utils.core.iscsi_names import portal_text
 from ...module_utils.core.layers import Layer
 from . import devices
 from .shape import SECRET
-from .testbed import Testbed, mappings
+from .stages import STAGES
+from .testbed import Testbed
 
 MASK = "********"
 # The one in C writes the same ten times as fast; not every controller has it.
@@ -59,37 +59,12 @@ def draw(testbed: Testbed) -> list[str]:
     for name, host in testbed.hosts.items():
         if host.depends_on:
             lines.append(f"{name} needs {', '.join(host.depends_on)}")
-    lines += [line for name in testbed.hosts for line in _ways(testbed, name)]
+    lines += [line for host in testbed.hosts.values() for stage in STAGES for line in stage.remarks(testbed, host)]
     return [
         *lines,
         *(["The contents of these devices will be lost:"] if lost else []),
         *(f"- {device.sentence()}" for device in lost),
     ]
-
-
-def _ways(testbed: Testbed, name: str) -> list[str]:
-    """How a host reaches targets that have several portals."""
-    lines, host = [], testbed.hosts[name]
-    exports = {
-        export.get("name"): (target, mappings(export.get("portals")))
-        for target in testbed.targets
-        for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"])
-    }
-    for session in mappings(host.variables.get("iscsi_initiator_targets")):
-        target, listed = exports.get(session.get("iqn"), (None, []))
-        portals = [portal_text(portal["address"], portal.get("port", 3260)) for portal in listed]
-        used = (
-            "of which its login to itself uses the first alone"
-            if target == name
-            else {
-                "linux": "with a session each: one device where its multipathd runs, else the first alone",
-                "esxi": "which it discovers by itself",
-                "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
-            }[host.platform]
-        )
-        if len(portals) > 1:
-            lines.append(f"{name} reaches {session['iqn']} through {' and '.join(portals)}, {used}")
-    return lines
 
 
 def as_yaml(testbed: Testbed) -> str:

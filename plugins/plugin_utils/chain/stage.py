@@ -13,9 +13,14 @@ from typing import Any, ClassVar
 
 from ...module_utils.core.layers import Layer
 from .changes import Changes
+from .device import Device
 from .shape import Problem
 from .testbed import Context, Disk, Host, Testbed
 
+# (commands, kernel modules) that a host must have; of modules with | between them one is enough.
+Needs = tuple[list[str], list[str]]
+# Looks at the testbed, a host and what that shows of itself.
+Find = Callable[[Testbed, Host, dict[str, Any]], "list[Any]"]
 Judge = Callable[..., Iterable[Problem]]
 
 
@@ -25,6 +30,7 @@ class Stage:
     ``words``: {kind of testbed.disks: what only disks of such kinds have}. ``sized``: kinds whose size the user says; ``of_windows``: kinds of Windows
     targets alone. ``describes``: the variable of its role that can be set in place of the description.
     ``kept``: variables that say what is made, which are on record as long as the testbed is built.
+    ``packages``: {command: (package of Debian, package of the Red Hat family)} for the commands that it needs.
     """
 
     name = ""
@@ -35,6 +41,7 @@ class Stage:
     of_windows: tuple[str, ...] = ()
     describes = ""
     kept: tuple[str, ...] = ()
+    packages: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def describe(self, context: Context) -> None:
         """Turn its part of the description into records of the testbed."""
@@ -77,3 +84,35 @@ class Stage:
     def changes(self) -> Mapping[str, Changes]:
         """{topic of built.py: the changes of the inventory that a built testbed cannot follow}."""
         return {}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterable[Device]:
+        """The devices of its role on the host that a user names."""
+        return []
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        """The commands and kernel modules that a Linux host must have for it."""
+        return [], []
+
+    def images(self, host: Host) -> list[dict[str, Any]]:
+        """Images that must be on an ESXi host, as storlab.testbed.esxi_state takes them."""
+        return []
+
+    def peers(self, host: Host) -> Iterable[tuple[Any, int]]:
+        """(address, port) of what a host must reach for it."""
+        return []
+
+    def device_paths(self, testbed: Testbed, host: Host) -> list[str]:
+        """Paths of the host's devices that it uses, for a look at their sectors."""
+        return []
+
+    def mount_points(self, testbed: Testbed, host: Host) -> list[tuple[str, str]]:
+        """[(variable, path)] of the folders that it mounts something on, by the words that set them."""
+        return []
+
+    def findings(self) -> Mapping[str, Find]:
+        """{topic of doctor.py: lines about what a host shows of itself}."""
+        return {}
+
+    def remarks(self, testbed: Testbed, host: Host) -> list[str]:
+        """Lines of the drawing about the host."""
+        return []

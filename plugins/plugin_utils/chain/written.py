@@ -18,7 +18,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import make_folder, read_json, write_json
 from ...module_utils.core.names import plain_naa
 from ...module_utils.linux.disks import contents
-from .devices import PROOFS
+from .device import PROOFS
 from .testbed import Testbed
 
 VARIABLE = "testbed_allow_device"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.failure import Failure
 from ....module_utils.engines.catalogue import misplaced
@@ -13,12 +13,13 @@ from ....module_utils.result import targets
 from ....module_utils.workload.sweep import expand
 from ....module_utils.workload.wanted import greatest_buffers
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Judge, Stage
+from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Testbed, addresses_of, mappings
 
 
 class Benchmark(Stage):
     name = "benchmark"
+    packages: ClassVar = {"fio": ("fio", "fio"), "blkid": ("util-linux", "util-linux")}
 
     def derive(self, context: Context) -> None:
         _measured(context)
@@ -34,6 +35,9 @@ class Benchmark(Stage):
         buffers, arithmetic = greatest_buffers(measured)
         remedy = "lower queue_depth, workers or block_size"
         return (buffers >> 20, f"the buffers of {arithmetic}", remedy) if buffers >> 20 else None
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        return ["fio", "blkid"], []
 
 
 def _measured(context: Context) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.cache_modes import BLOCK_KIB
@@ -12,11 +13,13 @@ from ....module_utils.core.cache_modes import faults as cache_faults
 from ....module_utils.core.cache_modes import words as cache_words
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib
+from ....module_utils.linux.backing.cache_tier import CLASSES, provider_of
 from ..changes import Changes, each, entries_kept, word_of
+from ..device import OVERWRITTEN, Device, disk_of, fate_of, given_of
 from ..emulated import emulated_disk, limits, serial
 from ..shape import Problem, shown
-from ..stage import Stage
-from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
+from ..stage import Needs, Stage
+from ..testbed import Context, Disk, Host, Testbed, is_by_hand, layer_of, mappings
 from .raid import not_on_windows
 
 # {end of the serial: part of a cache tier} of disks that the embedded lab makes.
@@ -29,6 +32,11 @@ class CacheTier(Stage):
     words: ClassVar = {"cache": ("cache",)}
     describes = "cache_tier_caches"
     kept = ("cache_tier_caches",)
+    packages: ClassVar = {
+        "dmsetup": ("dmsetup", "device-mapper"),
+        "lvm": ("lvm2", "lvm2"),
+        "blkid": ("util-linux", "util-linux"),
+    }
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         cache = disk.entry.get("cache", {})
@@ -59,6 +67,21 @@ class CacheTier(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"parts": _caches_kept}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _parts(testbed, host)
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        if not host.variables["cache_tier_caches"]:
+            return [], []
+        makers = [CLASSES.get(provider_of(cache)) for cache in mappings(host.variables["cache_tier_caches"])]
+        commands = [command for maker in makers if maker for command in maker.COMMANDS]
+        return [*commands, "blkid"], [module for maker in makers if maker for module in maker.MODULES]
+
+    def device_paths(self, testbed: Testbed, host: Host) -> list[str]:
+        caches = mappings(host.variables.get("cache_tier_caches"))
+        parts = [cache.get(part) or {} for cache in caches for part in ("origin", "fast")]
+        return [part["device"] for part in parts if part.get("device")]
 
 
 def _cache(disk: Disk) -> dict[str, Any]:
@@ -128,3 +151,23 @@ def _caches_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed
         word = word_of(testbed, host, "cache_tier_caches", "testbed.disks")
         changes += entries_kept(word, "cache tier", was, now, ("origin", "fast", "purpose"), host)
     return changes
+
+
+def _parts(testbed: Testbed, host: Host) -> Iterator[Device]:
+    for place, tier in enumerate(mappings(host.variables.get("cache_tier_caches"))):
+        disk = disk_of(testbed, host, tier.get("name"))
+        by_hand = is_by_hand(host, "cache_tier_caches") or disk is None
+        for part in ("origin", "fast"):
+            if not by_hand and disk and ((disk.entry.get("cache") or {}).get(part) or {}).get("emulated"):
+                continue
+            variable = f"testbed.disks[{disk.index}].cache.{part}" if disk else ""
+            variable = f"cache_tier_caches[{place}].{part} of {host.name}" if by_hand else variable
+            layer = f"backing-{tier.get('name')}"
+            fate = fate_of(testbed, layer)
+            if part == "fast":
+                # A cache that is not in yet may be put in later, and then nothing is asked any more.
+                when = "" if tier.get("cached", True) else " once it is put in"
+                fate = (OVERWRITTEN, f"caches for the disk {tier.get('name')}{when}")
+            word, given = ("device" if by_hand else "path"), given_of(tier.get(part) or {}, "device")
+            if given:
+                yield Device(host.name, variable, word, given, *fate, layer)

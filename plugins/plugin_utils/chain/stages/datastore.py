@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ..changes import Changes, each, entries_kept, word_of
 from ..description import size_text
+from ..device import FORMATTED, Device, given_of
+from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem, did_you_mean, repeated, shown
-from ..stage import Judge, Stage
-from ..testbed import Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
+from ..stage import Find, Judge, Needs, Stage
+from ..testbed import OVERRIDDEN, Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
 from .nfs_export import NFS_VERSION
 
 CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm", "existing")
 # Metadata and journal of a file system, at least.
 FILE_SYSTEM_OVERHEAD_PERCENT = 5
+FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "nfs": "mount.nfs"}
+# ESXi makes no VMFS on less than 1.3 GB.
+VMFS_MIB = 1331
 PROVIDERS = {"linux": "filesystem", "esxi": "esxi", "windows": "ntfs"}
 
 
@@ -29,6 +34,11 @@ class Datastore(Stage):
     floor = 4
     describes = "datastore_datastores"
     kept = ("datastore_datastores",)
+    packages: ClassVar = {
+        "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
+        "mkfs.xfs": ("xfsprogs", "xfsprogs"),
+        "mount.nfs": ("nfs-common", "nfs-utils"),
+    }
 
     def describe(self, context: Context) -> None:
         _stores(context)
@@ -72,6 +82,19 @@ class Datastore(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"datastores": _stores_kept}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _named(testbed, host)
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
+        return [FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], []
+
+    def mount_points(self, testbed: Testbed, host: Host) -> list[tuple[str, str]]:
+        return _mount_points(testbed, host)
+
+    def findings(self) -> dict[str, Find]:
+        return {"esxi": _room_for_vmfs}
 
 
 def _stores(context: Context) -> None:
@@ -387,3 +410,45 @@ def _stores_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed
             word_of(testbed, host, "datastore_datastores", "testbed.datastores"), "datastore", was, now, keys, host
         )
     ]
+
+
+def _named(_testbed: Testbed, host: Host) -> Iterator[Device]:
+    for place, store in enumerate(mappings(host.variables.get("datastore_datastores"))):
+        if store.get("device"):
+            what = f"{store.get('filesystem', 'a file system')} of the datastore {store.get('name')}"
+            variable = f"datastore_datastores[{place}] of {host.name}"
+            layer = f"datastore-{store.get('name')}"
+            yield Device(host.name, variable, "device", given_of(store, "device"), FORMATTED, what, layer)
+
+
+def _mount_points(testbed: Testbed, host: Host) -> list[tuple[str, str]]:
+    """[(variable, path)] of the mount points of a host's datastores, by the words that set them."""
+    points = []
+    by_hand = host.because.get("datastore_datastores") == OVERRIDDEN
+    for place, store in enumerate(mappings(host.variables.get("datastore_datastores"))):
+        own = next((other for other in testbed.stores if other.label == store.get("name")), None)
+        variable = f"testbed.datastores[{own.index}].mount_point" if own and not by_hand else ""
+        if store.get("mount_point") and host.platform == "linux":
+            variable = variable or f"datastore_datastores[{place}].mount_point of {host.name}"
+            points.append((variable, str(store["mount_point"])))
+    return points
+
+
+def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Any]:
+    lines = []
+    simulated = bool(about.get("stand_in"))
+    for store in testbed.stores:
+        size = store.disk.entry.get("size") if store.disk else None
+        if host.name in store.hosts and size and store.entry.get("type", "vmfs") == "vmfs":
+            good = size >= VMFS_MIB or simulated
+            text = f"{size} MiB" + (" (the simulation takes less than ESXi)" if simulated and size < VMFS_MIB else "")
+            lines.append(
+                line(
+                    host.name,
+                    f"room for VMFS on {store.disk.name}",
+                    good,
+                    text,
+                    f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
+                )
+            )
+    return lines

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
 
 from ....module_utils.core.failure import Failure
 from ....module_utils.core.iscsi_names import check_iqn
@@ -15,9 +16,10 @@ from ....module_utils.core.luns import CHAP_SPEC
 from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
+from ..device import OVERWRITTEN, Device, given_of
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Judge, Stage
-from ..testbed import Context, Host, Testbed, mappings
+from ..stage import Judge, Needs, Stage
+from ..testbed import Context, Host, Testbed, is_by_hand, mappings
 
 STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
@@ -340,6 +342,7 @@ class ExistingStorage(Stage):
     name = STAGE
     floor = 6
     describes = VARIABLE
+    packages: ClassVar = {"mount.nfs": ("nfs-common", "nfs-utils"), "blkid": ("util-linux", "util-linux")}
 
     def derive(self, context: Context) -> None:
         published, testbed = context.lab.get("published", {}), context.testbed
@@ -359,6 +362,15 @@ class ExistingStorage(Stage):
     def checks(self) -> dict[str, Judge]:
         return {"existing": _existing}
 
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        return commands(mappings(host.variables[VARIABLE])), []
+
+    def peers(self, host: Host) -> list[tuple[Any, int]]:
+        return servers(mappings(host.variables.get(VARIABLE)))
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _attached(testbed, host)
+
 
 def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """Storage that was there before, and workloads that would write to it."""
@@ -371,3 +383,22 @@ def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
             workloads = lab.get("workloads", {}).get(name, [])
             wrong += writers(name, host.own.get("benchmark_profile"), workloads)
     return wrong
+
+
+def _attached(testbed: Testbed, host: Host) -> Iterator[Device]:
+    """Disks that were there before and that the user allows to be written to."""
+    described = {
+        entry.get("name"): place
+        for place, entry in enumerate(testbed.description["existing"])
+        if isinstance(entry, dict)
+    }
+    for place, entry in enumerate(mappings(host.variables.get(VARIABLE))):
+        if entry.get("kind") != "device" or entry.get("access") != "write":
+            continue
+        name = str(entry.get("name"))
+        index = described.get(name, described.get(name.removesuffix(f"-{host.name}")))
+        by_hand = is_by_hand(host, VARIABLE) or index is None
+        variable = f"{VARIABLE}[{place}] of {host.name}" if by_hand else f"testbed.existing[{index}]"
+        layer = f"{entry.get('layer_kind')}-{name}"
+        word, given = ("device" if by_hand else "path"), given_of(entry, "device")
+        yield Device(host.name, variable, word, given, OVERWRITTEN, f"measured raw as {layer}", layer)

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ..changes import Changes, each, entries_kept, word_of
 from ..emulated import lab_network, tap_name
+from ..finding import line
 from ..identifiers import same_case, shared
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Judge, Stage
+from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
+from . import esxi_room
 
 # Of all machines of the embedded lab. Without no_timer_check the kernel counts ticks while it starts, and panics where a busy computer held them back.
 KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on no_timer_check"
@@ -26,6 +28,7 @@ class GuestVm(Stage):
     floor = 5
     describes = "guest_vm_guests"
     kept = ("guest_vm_guests",)
+    packages: ClassVar = {"qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm")}
 
     def derive(self, context: Context) -> None:
         _guests(context)
@@ -55,6 +58,16 @@ class GuestVm(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"guests": _guests_kept}
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        wanted = host.variables["guest_vm_guests"] and host.name != testbed.embedded
+        return (["qemu-system-x86_64"] if wanted else []), []
+
+    def images(self, host: Host) -> list[dict[str, Any]]:
+        return esxi_room.images(host)
+
+    def findings(self) -> dict[str, Find]:
+        return {"others": _virtualisation, "esxi": _room}
 
 
 def _guests(context: Context) -> None:
@@ -350,3 +363,15 @@ def _with_disk(guests: Any) -> list[dict[str, Any]]:
         }
         for guest in mappings(guests)
     ]
+
+
+def _virtualisation(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+    if GuestVm.name not in host.stages or not host.variables["guest_vm_guests"]:
+        return []
+    # Without it guests are emulated: slow, and told so in their layer, but nothing fails.
+    text = "/dev/kvm is there" if probe["kvm"] else "no /dev/kvm: guests are going to be emulated"
+    return [line(host.name, "virtualisation", True, text)]
+
+
+def _room(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Any]:
+    return [line(host.name, *entry) for entry in esxi_room.findings(testbed, host.name, about.get("room", {}))]

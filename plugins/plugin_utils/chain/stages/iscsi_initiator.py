@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from ....module_utils.core.iscsi_names import iqn_key, same_iqn
+from ....module_utils.core.iscsi_names import iqn_key, portal_text, same_iqn
 from ....module_utils.core.layers import Layer
 from ..access import login_addresses
 from ..changes import Changes, each, entries_kept, values_kept, word_of
+from ..device import Device, fate_of, given_of
 from ..identifiers import shared
 from ..iqns import initiator_name, unfit_iqn, unfit_secrets
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Judge, Stage
+from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Testbed, is_by_hand, layer_of, mappings
 from . import existing_storage
 from .iscsi_target import PARTS
@@ -29,6 +30,7 @@ class IscsiInitiator(Stage):
     floor = 2
     describes = "iscsi_initiator_targets"
     kept = ("iscsi_initiator_name", "iscsi_initiator_targets")
+    packages: ClassVar = {"iscsiadm": ("open-iscsi", "iscsi-initiator-utils")}
 
     def derive(self, context: Context) -> None:
         hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]
@@ -84,6 +86,22 @@ class IscsiInitiator(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"sessions": _sessions_kept}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _luns_of_others(testbed, host)
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        return ["iscsiadm"], ["iscsi_tcp"]
+
+    def peers(self, host: Host) -> set[tuple[Any, int]]:
+        return {
+            (portal.get("address"), portal.get("port", 3260))
+            for session in mappings(host.variables.get("iscsi_initiator_targets"))
+            for portal in mappings([session.get("portal"), *(session.get("other_portals") or [])])
+        }
+
+    def remarks(self, testbed: Testbed, host: Host) -> list[str]:
+        return _ways(testbed, host)
 
 
 def _sessions(context: Context, host: Host) -> None:
@@ -225,3 +243,46 @@ def _sessions_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testb
         )
         changes += entries_kept(word, "session with", was, now, ("portal",), host, "iqn")
     return changes
+
+
+def _luns_of_others(testbed: Testbed, host: Host) -> Iterator[Device]:
+    """LUNs of targets that are none of the inventory's hosts."""
+    ours = {
+        export.get("name")
+        for other in testbed.hosts.values()
+        for export in mappings(other.variables.get("iscsi_target_targets"))
+    }
+    suffix = host.variables.get("iscsi_initiator_layer_suffix", "")
+    for place, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets"))):
+        if session.get("iqn") in ours:
+            continue
+        for number, lun in enumerate(mappings(session.get("luns"))):
+            variable = f"iscsi_initiator_targets[{place}].luns[{number}] of {host.name}"
+            given = {"path": f"LUN {lun.get('lun')} of {session.get('iqn')}", **given_of(lun, "")}
+            layer = f"initiator-{lun.get('name')}{suffix}"
+            yield Device(host.name, variable, "", given, *fate_of(testbed, layer), layer, here=False)
+
+
+def _ways(testbed: Testbed, host: Host) -> list[str]:
+    """How a host reaches targets that have several portals."""
+    lines, name = [], host.name
+    exports = {
+        export.get("name"): (target, mappings(export.get("portals")))
+        for target in testbed.targets
+        for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"])
+    }
+    for session in mappings(host.variables.get("iscsi_initiator_targets")):
+        target, listed = exports.get(session.get("iqn"), (None, []))
+        portals = [portal_text(portal["address"], portal.get("port", 3260)) for portal in listed]
+        used = (
+            "of which its login to itself uses the first alone"
+            if target == name
+            else {
+                "linux": "with a session each: one device where its multipathd runs, else the first alone",
+                "esxi": "which it discovers by itself",
+                "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
+            }[host.platform]
+        )
+        if len(portals) > 1:
+            lines.append(f"{name} reaches {session['iqn']} through {' and '.join(portals)}, {used}")
+    return lines

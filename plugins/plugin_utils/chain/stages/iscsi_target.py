@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.disks.device_safety import PROOFS
-from ....module_utils.linux.exports.target_providers import shares_luns
+from ....module_utils.linux.exports.target_providers import PROVIDERS, shares_luns
 from ..access import login_addresses
 from ..changes import Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
+from ..device import Device, disk_of, fate_of, given_of
 from ..identifiers import shared
 from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
 from ..shape import Problem, did_you_mean, repeated, shown
-from ..stage import Judge, Stage
+from ..stage import Judge, Needs, Stage
 from ..testbed import (
     OVERRIDDEN,
     Context,
@@ -48,6 +49,9 @@ class IscsiTarget(Stage):
     of_windows = ("vhdx",)
     describes = "iscsi_target_targets"
     kept = ("iscsi_target_provider", "iscsi_target_targets")
+    packages: ClassVar = {
+        command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()
+    }
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -116,6 +120,19 @@ class IscsiTarget(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"providers": values_kept("iscsi_target_provider"), "exports": _targets_kept}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _luns(testbed, host)
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        provider = PROVIDERS.get(host.variables["iscsi_target_provider"])
+        if provider is None or not host.variables["iscsi_target_targets"]:
+            return [], []
+        return list(provider.COMMANDS), list(provider.KERNEL_MODULES)
+
+    def device_paths(self, testbed: Testbed, host: Host) -> list[str]:
+        disks = [disk.entry for disk in testbed.disks if disk.target == host.name and disk.entry["kind"] == "device"]
+        return [entry["path"] for entry in disks if "path" in entry]
 
 
 def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
@@ -537,3 +554,16 @@ def _seen(initiator: dict[str, Any], export: dict[str, Any]) -> set[Any]:
 
 def _key(initiator: dict[str, Any]) -> str:
     return str(initiator.get("iqn") or initiator.get("address") or initiator.get("dns_name"))
+
+
+def _luns(testbed: Testbed, host: Host) -> Iterator[Device]:
+    by_hand = is_by_hand(host, "iscsi_target_targets")
+    for place, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
+        for number, lun in enumerate(mappings(export.get("luns"))):
+            if not lun.get("device"):
+                continue
+            disk, layer = disk_of(testbed, host, lun.get("name")), f"target-{lun.get('name')}"
+            variable = f"iscsi_target_targets[{place}].luns[{number}] of {host.name}"
+            variable = f"testbed.disks[{disk.index}]" if disk and not by_hand else variable
+            word, given = ("device" if by_hand or disk is None else "path"), given_of(lun, "device")
+            yield Device(host.name, variable, word, given, *fate_of(testbed, layer), layer)

@@ -5,20 +5,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ..shape import Problem, did_you_mean, shown
-from ..stage import Judge, Stage
+from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, is_address, layer_of, mappings
 
 NFS_VERSION = "4.2"
+# The commands of a server.
+SERVER = ("exportfs", "rpc.nfsd", "rpc.mountd")
 BECAUSE = "the datastores with nfs in testbed.datastores"
 
 
 class NfsExport(Stage):
     name = "nfs_export"
     floor = 3
+    packages: ClassVar = {
+        **dict.fromkeys(SERVER, ("nfs-kernel-server", "nfs-utils")),
+        "rpcbind": ("rpcbind", "rpcbind"),
+    }
 
     def describe(self, context: Context) -> None:
         _over_nfs(context)
@@ -47,6 +53,9 @@ class NfsExport(Stage):
 
     def checks(self) -> dict[str, Judge]:
         return {"datastores": _unfit_stores}
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        return [*SERVER, *(["rpcbind"] if "3" in host.variables["nfs_export_versions"] else [])], ["nfsd"]
 
 
 def _over_nfs(context: Context) -> None:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
-from ....module_utils.core.raid_levels import chunk_kib, faults
+from ....module_utils.core.raid_levels import MODULES, chunk_kib, faults
 from ....module_utils.core.raid_levels import words as raid_words
 from ..changes import Changes, each, entries_kept, word_of
+from ..device import OVERWRITTEN, Device, disk_of, given_of
 from ..emulated import emulated_disk, limits, serial
 from ..shape import Problem, repeated, shown
-from ..stage import Stage
-from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings, targets_of
+from ..stage import Needs, Stage
+from ..testbed import Context, Disk, Host, Testbed, is_by_hand, layer_of, mappings, targets_of
 
 
 class Raid(Stage):
@@ -23,6 +25,7 @@ class Raid(Stage):
     words: ClassVar = {"raid": ("raid",)}
     describes = "raid_arrays"
     kept = ("raid_arrays",)
+    packages: ClassVar = {"mdadm": ("mdadm", "mdadm"), "blkid": ("util-linux", "util-linux")}
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         wanted = disk.entry.get("raid", {}).get("emulated")
@@ -50,6 +53,18 @@ class Raid(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"parts": _arrays_kept}
+
+    def devices(self, testbed: Testbed, host: Host) -> Iterator[Device]:
+        return _members(testbed, host)
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        levels = [array.get("level") for array in mappings(host.variables["raid_arrays"])]
+        return (["mdadm", "blkid"], [MODULES[level] for level in levels if level in MODULES]) if levels else ([], [])
+
+    def device_paths(self, testbed: Testbed, host: Host) -> list[str]:
+        arrays = mappings(host.variables.get("raid_arrays"))
+        members = [member for array in arrays for member in mappings(array.get("members"))]
+        return [member["device"] for member in members if member.get("device")]
 
 
 def _serials(disk: Disk) -> list[str]:
@@ -128,3 +143,18 @@ def _arrays_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed
     for host, was, now in each(before, after, "raid_arrays"):
         changes += entries_kept(word_of(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
     return changes
+
+
+def _members(testbed: Testbed, host: Host) -> Iterator[Device]:
+    for place, array in enumerate(mappings(host.variables.get("raid_arrays"))):
+        disk = disk_of(testbed, host, array.get("name"))
+        by_hand = is_by_hand(host, "raid_arrays") or disk is None
+        if not by_hand and disk and (disk.entry.get("raid") or {}).get("emulated"):
+            continue
+        for number, member in enumerate(mappings(array.get("members"))):
+            variable = f"testbed.disks[{disk.index}].raid.members[{number}]" if disk else ""
+            variable = f"raid_arrays[{place}].members[{number}] of {host.name}" if by_hand else variable
+            what = f"becomes part of the RAID array {array.get('name')}"
+            word, given = ("device" if by_hand else "path"), given_of(member, "device")
+            if given:
+                yield Device(host.name, variable, word, given, OVERWRITTEN, what, f"backing-{array.get('name')}")

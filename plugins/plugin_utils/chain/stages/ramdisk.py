@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ..changes import Changes, change_text, each, values_kept, word_of
+from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem
-from ..stage import Judge, Stage
+from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
 
 
@@ -23,6 +24,7 @@ class Ramdisk(Stage):
     sized = ("ramdisk",)
     describes = "ramdisk_disks"
     kept = ("ramdisk_disks", "ramdisk_provider")
+    packages: ClassVar = {"modprobe": ("kmod", "kmod")}
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -54,6 +56,12 @@ class Ramdisk(Stage):
 
     def changes(self) -> dict[str, Changes]:
         return {"providers": values_kept("ramdisk_provider"), "units": _disks_kept}
+
+    def needs(self, testbed: Testbed, host: Host) -> Needs:
+        return (["modprobe"], ["brd|zram|loop"]) if host.variables["ramdisk_disks"] else ([], [])
+
+    def findings(self) -> dict[str, Find]:
+        return {"memory": _memory}
 
 
 def _described(disk: Disk) -> dict[str, Any]:
@@ -102,3 +110,18 @@ def _disks_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed)
                     )
                 )
     return changes
+
+
+def _memory(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+    wanted = sum(disk.get("size_mib", 0) for disk in mappings(host.variables.get("ramdisk_disks")))
+    wanted = wanted if host.variables.get("ramdisk_provider") != "preinstalled" else 0
+    if not wanted:
+        return []
+    # RAM disks of an earlier build are part of what is used.
+    built = host.variables.get("ramdisk_disks") and any(
+        layer["kind"] == "backing" for layer in probe.get("published", [])
+    )
+    free, total = probe["memory_available_mib"], probe["memory_mib"]
+    good = wanted <= (total if built else free)
+    text = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
+    return [line(host.name, "memory", bool(good), text, f"free memory on {host.name}, or make testbed.disks smaller")]
