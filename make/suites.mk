@@ -45,7 +45,8 @@ role-coverage: setup-tools ## Which tasks of the roles all runs with TASKS=yes e
 
 # CELLS=number takes as many of the moments.
 .PHONY: interrupted
-interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
+interrupted: setup-test ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
+	nice $(AS_ROOT) env E1_CUT=yes E1_SEED=$(SEED) pytest -s -k cut tests/integration/test_e1_windows_simulated.py
 	nice python tests/tools/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
 # CELLS=number takes as many of the cells.
