@@ -28,6 +28,9 @@ from ..plugin_utils.chain import (
 from ..plugin_utils.chain.testbed import Testbed, mappings
 from ..plugin_utils.store import ledger
 
+# The shape of built.json.
+BUILT = {"groups": {str: [str]}, "hosts": {str: dict}}
+
 
 def absent_machines(testbed: Testbed) -> list:
     """Machines of the embedded lab that do not run now, and the hosts that stand on them."""
@@ -68,6 +71,34 @@ def note(testbed: Testbed, event: str, **details) -> None:
             "Make room there or correct testbed_results_dir, and run again.",
             path=testbed.results_dir,
         ) from error
+
+
+def write_built(testbed: Testbed, path: str, keep: str, task_vars: dict) -> list[str]:
+    """Keep what is built now, of the hosts that play to the end; with --limit others stay as they were. Returns warnings."""
+    known = read_json(path, kind=BUILT)
+    hosts = sorted(set(task_vars["ansible_play_hosts"]) & set(testbed.hosts))
+    some = {} if set(testbed.hosts) <= set(hosts) else {"hosts": hosts}
+    if keep == "kept":
+        record = built.added(known, built.record(testbed), hosts)
+        if known != record:
+            layers = sorted(layer["name"] for layer in testbed.layers if layer["host"] in hosts)
+            os.makedirs(testbed.state_dir, exist_ok=True)
+            note(testbed, "built", layers=layers, **some)
+            write_json(path, record, indent=1)
+        return []
+    left = built.removed(known, hosts)
+    if left == known:
+        return []
+    if left is None:
+        os.unlink(path)
+    else:
+        write_json(path, left, indent=1)
+    try:
+        note(testbed, "removed", **(some if left else {}))
+    except Failure as failure:
+        # Nothing is left to run again for: the testbed is gone.
+        return [f"{failure.what} So it does not confirm that {testbed.testbed_id} was removed."]
+    return []
 
 
 def remember(testbed: Testbed, probes: dict, notes: dict) -> None:
@@ -140,7 +171,7 @@ class ActionModule(CollectionAction):
         owners = owner.inventories(self.task_vars) if require == "testbed" else []
         problems += owner.problems(testbed.state_dir, testbed.testbed_id, owners)
         if require == "testbed" and not (problems or show or probes or keep):
-            before = read_json(path, kind={"groups": {str: [str]}, "hosts": {str: dict}})
+            before = read_json(path, kind=BUILT)
             problems = built.problems(before, testbed, path) if before else []
         if problems:
             raise description_wrong(problems)
@@ -156,19 +187,8 @@ class ActionModule(CollectionAction):
             write_json(os.path.join(testbed.state_dir, access.RECORD), lab["addresses"], indent=1)
         warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
         warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))
-        if keep == "kept" and not self._task.check_mode:
-            os.makedirs(testbed.state_dir, exist_ok=True)
-            record = built.record(testbed)
-            if read_json(path) != record:
-                note(testbed, "built", layers=sorted(layer["name"] for layer in testbed.layers))
-            write_json(path, record, indent=1)
-        elif keep == "forgotten" and not self._task.check_mode and os.path.exists(path):
-            os.unlink(path)
-            try:
-                note(testbed, "removed")
-            except Failure as failure:
-                # Nothing is left to run again for: the testbed is gone.
-                warnings += [f"{failure.what} So it does not confirm that {testbed.testbed_id} was removed."]
+        if keep and not self._task.check_mode:
+            warnings += write_built(testbed, path, keep, self.task_vars)
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():

@@ -23,7 +23,8 @@ options:
     version_added: 1.0.0
   built:
     description:
-      - V(kept) writes down what the testbed is, after a whole build; V(forgotten) removes that, after a whole teardown.
+      - V(kept) writes down what the hosts of the play are, after a build; V(forgotten) removes that, after a teardown. With C(--limit) nothing of the
+        other hosts is changed.
       - While it is kept, changes that a running testbed cannot follow are refused.
     type: str
     choices: [kept, forgotten]

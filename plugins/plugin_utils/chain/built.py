@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the last whole build made, and which changes of the inventory a running testbed cannot follow.
+"""What the builds made, host by host, and which changes of the inventory a running testbed cannot follow.
 
 What is added is made by the next build, and what can be set where it is, is set. What would have to be recreated while something stands on it, or
 would be left where no playbook looks any more, is refused: the testbed is taken down as it was described, then built as it is. The table in
@@ -10,6 +10,7 @@ docs/description.md has every word.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from .drawing import masked
@@ -41,6 +42,27 @@ def record(testbed: Testbed) -> dict[str, Any]:
             for name, host in testbed.hosts.items()
         },
     }
+
+
+def added(before: dict[str, Any] | None, fresh: dict[str, Any], hosts: Collection[str]) -> dict[str, Any]:
+    """What is kept once these hosts are built as ``record`` has it; of others what was kept before."""
+    if before is None or set(fresh["hosts"]) <= set(hosts):
+        before = {"groups": {}, "hosts": {}}
+    groups = {
+        group: list(dict.fromkeys([*before["groups"].get(group, []), *(name for name in members if name in hosts)]))
+        for group, members in fresh["groups"].items()
+    }
+    new = {name: values for name, values in fresh["hosts"].items() if name in hosts}
+    return {"groups": groups, "hosts": {**before["hosts"], **new}}
+
+
+def removed(before: dict[str, Any] | None, hosts: Collection[str]) -> dict[str, Any] | None:
+    """What is kept once these hosts are taken down; None when nothing of the testbed is left."""
+    if before is None:
+        return None
+    groups = {group: [name for name in members if name not in hosts] for group, members in before["groups"].items()}
+    left = {name: values for name, values in before["hosts"].items() if name not in hosts}
+    return {"groups": groups, "hosts": left} if any(groups.values()) else None
 
 
 def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Problem]:

@@ -372,6 +372,48 @@ def test_nothing_changed_is_nothing_refused_and_no_secret_is_kept(lab):
     assert "letter" not in text and "chap_user" in text
 
 
+def test_a_build_of_some_hosts_keeps_these_beside_what_was():
+    fresh = built.record(expanded(LAB))
+    first, others = "kvm01", sorted(set(fresh["hosts"]) - {"kvm01"})
+    names = [first, *others]
+    alone = built.added(None, fresh, [first])
+    assert sorted(alone["hosts"]) == [first] and alone["hosts"][first] == fresh["hosts"][first]
+    assert {name for members in alone["groups"].values() for name in members} == {first}
+    later = {**fresh, "hosts": {name: {"ramdisk_provider": f"of {name}"} for name in names}}
+    both = built.added(alone, later, others)
+    assert both["hosts"] == {first: fresh["hosts"][first], **{name: later["hosts"][name] for name in others}}
+    assert {group: sorted(members) for group, members in both["groups"].items()} == {
+        group: sorted(members) for group, members in fresh["groups"].items()
+    }
+    # Of a whole build nothing older is left.
+    assert built.added(both, fresh, [*names, "localhost"]) == fresh
+
+
+def test_a_teardown_of_some_hosts_leaves_the_rest_on_record():
+    whole = built.record(expanded(LAB))
+    names = sorted({name for members in whole["groups"].values() for name in members})
+    left = whole
+    for number, name in enumerate(names, start=1):
+        left = built.removed(left, [name])
+        assert (left is None) == (number == len(names))
+        assert left is None or (
+            name not in left["hosts"] and all(name not in members for members in left["groups"].values())
+        )
+        assert left is None or all(left["hosts"][other] == whole["hosts"][other] for other in names[number:])
+    assert built.removed(None, names) is None and built.removed(whole, ["nobody"]) == whole
+
+
+@pytest.mark.parametrize("host", ["store01", "kvm01"])
+def test_a_change_is_refused_on_the_hosts_that_are_built_alone(host):
+    """disk a lies on store01, and its file system on kvm01."""
+    kept = built.added(None, json.loads(json.dumps(built.record(expanded(LAB)))), [host])
+    changes = {"store01": LAB.replace("size: 1GiB", "size: 3GiB", 1), "kvm01": LAB.replace("ext4", "xfs", 1)}
+    for changed, lab in changes.items():
+        assert lab != LAB
+        problems = built.problems(kept, expanded(lab), "/state/built.json")
+        assert bool(problems) == (changed == host), changed
+
+
 EXPORT = """
 all:
   testbed_id: lab

@@ -514,6 +514,41 @@ def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_
     assert not (tmp_path / "state" / "built.json").exists()
 
 
+def test_a_build_and_a_teardown_of_one_host_are_on_record_by_themselves(lab, tmp_path):
+    """Under --limit neither was, so changes of what was built alone were not refused, and changes after a teardown alone were."""
+
+    def results_here(content):
+        content["all"]["vars"]["testbed_results_dir"] = str(tmp_path / "results")
+
+    def play(state: str, hosts: str) -> tuple[list, dict]:
+        task = {"storlab.testbed.chain": {"built": state}, "run_once": True}
+        plays = [
+            {"import_playbook": str(ROOT / "playbooks" / "check.yml")},
+            {"hosts": "localhost:all", "gather_facts": False, "tasks": [task]},
+        ]
+        book.write_text(yaml.safe_dump(plays), encoding="utf-8")
+        rc, document, _said = show_testbed.run(inventory_of, "--limit", hosts, playbook=str(book))
+        assert rc == 0, document
+        (path,) = (tmp_path / "results").glob("*/ledger.jsonl")
+        kept = tmp_path / "state" / "built.json"
+        on_record = sorted(json.loads(kept.read_text(encoding="utf-8"))["hosts"]) if kept.exists() else []
+        return on_record, json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+
+    book, inventory_of = tmp_path / "book.yml", lab(results_here)
+    hosts, line = play("kept", "t1")
+    assert hosts == ["t1"] and (line["event"], line["hosts"]) == ("built", ["t1"])
+    assert line["layers"] == ["backing-one", "target-one"]
+    hosts, line = play("kept", "c1:t2")
+    assert hosts == ["c1", "t1", "t2"] and line["hosts"] == ["c1", "t2"]
+    hosts, line = play("forgotten", "t2:localhost")
+    assert hosts == ["c1", "t1"] and (line["event"], line["hosts"]) == ("removed", ["t2"])
+    # The last ones: nothing of the testbed is built any more.
+    hosts, line = play("forgotten", "t1:c1")
+    assert hosts == [] and line["event"] == "removed" and "hosts" not in line
+    for name in ("build", "teardown"):
+        assert "ansible_limit is not defined" not in (ROOT / "playbooks" / f"{name}.yml").read_text(encoding="utf-8")
+
+
 def test_two_embedded_labs_share_no_name_on_their_controller(tmp_path):
     """Both from the shipped inventory: network namespace, folders, sockets and the controller's records of each are its own."""
     names = []
