@@ -151,6 +151,9 @@ class Tgtd(Rooted):
                 "lun": number,
                 "path": given["-b"],
                 "blocksize": given["--blocksize"],
+                # What tgtd calls a LUN that nobody has named.
+                "scsi_id": "IET     00010001",
+                "scsi_sn": "beaf11",
                 "flags": given.get("--bsoflags", ""),
             }
         elif operation == "delete":
