@@ -11,7 +11,7 @@ docs/description.md has every word.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from .drawing import masked
 from .shape import Problem
@@ -32,7 +32,14 @@ TOPICS = (
 )
 
 
-def record(testbed: Testbed) -> dict[str, Any]:
+class Kept(TypedDict):
+    """The content of built.json."""
+
+    groups: dict[str, list[str]]
+    hosts: dict[str, dict[str, object]]
+
+
+def record(testbed: Testbed) -> Kept:
     """What is kept of a testbed that has been built."""
     kept = [variable for stage in STAGES for variable in stage.kept]
     return {
@@ -44,7 +51,7 @@ def record(testbed: Testbed) -> dict[str, Any]:
     }
 
 
-def added(before: dict[str, Any] | None, fresh: dict[str, Any], hosts: Collection[str]) -> dict[str, Any]:
+def added(before: Kept | None, fresh: Kept, hosts: Collection[str]) -> Kept:
     """What is kept once these hosts are built as ``record`` has it; of others what was kept before."""
     if before is None or set(fresh["hosts"]) <= set(hosts):
         before = {"groups": {}, "hosts": {}}
@@ -56,7 +63,7 @@ def added(before: dict[str, Any] | None, fresh: dict[str, Any], hosts: Collectio
     return {"groups": groups, "hosts": {**before["hosts"], **new}}
 
 
-def removed(before: dict[str, Any] | None, hosts: Collection[str]) -> dict[str, Any] | None:
+def removed(before: Kept | None, hosts: Collection[str]) -> Kept | None:
     """What is kept once these hosts are taken down; None when nothing of the testbed is left."""
     if before is None:
         return None
@@ -67,7 +74,7 @@ def removed(before: dict[str, Any] | None, hosts: Collection[str]) -> dict[str, 
 
 def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Problem]:
     """The changes that the testbed cannot follow, those of what everything else stands on alone. path: where the record is kept."""
-    after = record(testbed)
+    after = cast("dict[str, Any]", record(testbed))
     remedy = (
         f"change it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"
     )
