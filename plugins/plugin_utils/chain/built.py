@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the builds made, host by host, and which changes of the inventory a running testbed cannot follow.
+"""The results of builds, host by host, and the changes of the inventory that a running testbed cannot follow.
 
 What is added is made by the next build, and what can be set where it is, is set. What would have to be recreated while something stands on it, or
 would be left where no playbook looks any more, is refused: the testbed is taken down as it was described, then built as it is. The table in
@@ -52,7 +52,7 @@ def record(testbed: Testbed) -> Kept:
 
 
 def added(before: Kept | None, fresh: Kept, hosts: Collection[str]) -> Kept:
-    """What is kept once these hosts are built as ``record`` has it; of others what was kept before."""
+    """The record once these hosts are built as ``record`` has it; other hosts keep what was recorded before."""
     if before is None or set(fresh["hosts"]) <= set(hosts):
         before = {"groups": {}, "hosts": {}}
     groups = {
@@ -64,7 +64,7 @@ def added(before: Kept | None, fresh: Kept, hosts: Collection[str]) -> Kept:
 
 
 def removed(before: Kept | None, hosts: Collection[str]) -> Kept | None:
-    """What is kept once these hosts are taken down; None when nothing of the testbed is left."""
+    """The record once these hosts are taken down; None when nothing of the testbed is left."""
     if before is None:
         return None
     groups = {group: [name for name in members if name not in hosts] for group, members in before["groups"].items()}
