@@ -9,11 +9,14 @@ with pytest.MonkeyPatch.context() as patch:
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 
 # Functions of a module that change the host, and those of os.
 CHANGES = ("run", "write_text", "load_module", "unload_modules", "write_json", "write_whole")
@@ -22,6 +25,34 @@ OF_OS = ("chmod", "makedirs", "mkdir", "rename", "replace", "rmdir", "symlink", 
 
 class Killed(BaseException):
     """The end of the process: nothing of it runs after that, no cleaning up and no record."""
+
+
+class Full:
+    """The file system of the records is full from the so-many-th record on, until it is emptied: {changes: made to the host since}."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, number: int, modules: Iterable[ModuleType]) -> None:
+        self.number, self.records, self.changes, self.full = number, 0, [], False
+        write = record.write_json
+        patch.setattr(record, "write_json", lambda path, *rest, **named: self._write(write, path, *rest, **named))
+        for module in modules:
+            for name in CHANGES:
+                if hasattr(module, name) and module is not record:
+                    patch.setattr(module, name, self._counted(name, getattr(module, name)))
+
+    def _write(self, write: Any, path: str, *rest: Any, **named: Any) -> None:
+        self.records += 1
+        if self.records >= self.number:
+            self.full = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        write(path, *rest, **named)
+
+    def _counted(self, name: str, function: Any) -> Any:
+        def changed(*arguments: Any, **named: Any) -> Any:
+            if self.full:
+                self.changes.append((name, *map(str, arguments[:1])))
+            return function(*arguments, **named)
+
+        return changed
 
 
 class _Os:

@@ -91,6 +91,7 @@ class Record:
             private_folder(self.run_dir, os.path.basename(self.folder))
             write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
         except OSError as error:
+            self._remove_empty()
             raise Failure(
                 "record_unwritable",
                 f"{self.path} cannot be written: {error.strerror}.",
@@ -157,6 +158,9 @@ class Record:
         """Forget the area, and the testbed's folder with the last area."""
         if os.path.exists(self.path):
             os.unlink(self.path)
+        self._remove_empty()
+
+    def _remove_empty(self) -> None:
         for folder in (self.folder, os.path.dirname(self.folder)):
             try:
                 os.rmdir(folder)
