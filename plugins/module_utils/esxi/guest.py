@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -14,7 +16,6 @@ from ..core.steps import Step, shown
 from . import machine_plan
 from .belongings import kept
 from .datastore import rescanned
-from .datastore_contents import datastore as find_datastore
 from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
 from .states import HostSystem, VirtualMachine
 from .transfer import Import, IsoStore, Ova, iso_plan, local_file
@@ -120,9 +121,10 @@ def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: 
     facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
     source = Source(session, machine) if state is None or state["building"] else None
     iso = want["iso"]
-    # In check mode the datastore that it comes onto may be one that the same build makes.
-    coming = bool(iso and check_mode and find_datastore(session, host, iso["datastore"]) is None)
-    coming = coming and is_published(iso["datastore"], params["layers"])
+    # In check mode a datastore may be one that the same build makes.
+    to_come = datastores_to_come(params["layers"], facts["datastores"]) if check_mode else {}
+    facts["datastores"].update(to_come)
+    coming = bool(iso and iso["datastore"] in to_come)
     image: Any = IsoStore(session, host, iso, want["testbed_id"]) if iso and not coming else None
     steps = machine_plan.plan(state, want, facts, source.state if source else None)
     uploads = image.plan() if image else upload_to_come(iso, want["testbed_id"]) if coming else []
@@ -154,12 +156,12 @@ def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: 
     return result
 
 
-def is_published(name: str, layers: dict[str, Layer]) -> bool:
-    """Whether a datastore of this name is a layer of the testbed, which a build in check mode has not made."""
-    return any(
-        layer.get("kind") == "datastore" and (layer.get("identity") or {}).get("datastore") == name
-        for layer in layers.values()
-    )
+def datastores_to_come(layers: dict[str, Layer], there: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """The datastores that are layers of the testbed and that the host does not have, because a build in check mode makes none. They are as large as needed."""
+    names = {
+        (layer.get("identity") or {}).get("datastore") for layer in layers.values() if layer.get("kind") == "datastore"
+    }
+    return {str(name): {"accessible": True, "free_bytes": sys.maxsize} for name in names - {None} - set(there)}
 
 
 def upload_to_come(iso: dict[str, Any], testbed_id: str) -> list[Step]:

@@ -9,7 +9,7 @@ import hashlib
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi.guest import is_published, upload_to_come
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.guest import datastores_to_come, upload_to_come
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.machine_plan import iso_of
 
 LAYERS = {
@@ -20,8 +20,10 @@ LAYERS = {
 
 
 def test_only_a_datastore_of_the_testbed_is_one_to_come():
-    answers = {name: is_published(name, LAYERS) for name in ("lab-ds1", "ds2", "ds3", "lab-ds", "datastore-lab-ds1")}
-    assert answers == {**dict.fromkeys(answers, False), "lab-ds1": True}
+    assert set(datastores_to_come(LAYERS, {"local1": {}})) == {"lab-ds1"}
+    assert all(store["accessible"] for store in datastores_to_come(LAYERS, {}).values())
+    # One that is there is as the host shows it.
+    assert datastores_to_come(LAYERS, {"lab-ds1": {}}) == {}
 
 
 def test_the_upload_is_planned_from_the_file_alone(tmp_path):
