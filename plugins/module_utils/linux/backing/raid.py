@@ -31,6 +31,8 @@ from ..record import Record
 STAMP_BYTES = 31
 HIGHEST_NUMBER = 127
 COMMAND_S = 600
+# Of a record: mdadm makes the array, or puts it together again, and nobody has seen it run yet.
+MARKS = ("unfinished", "assembling")
 IDLE = "idle"
 # The kernel compares members that hold the same data, as many systems let it once a month; nothing is rebuilt.
 SCRUBS = ("check", "repair")
@@ -382,12 +384,12 @@ class Arrays:
         return [self.system.read(f"/proc/{pid}/cmdline") or "" for pid in self.system.names("/proc") if pid.isdigit()]
 
     def _memberless(self, name: str, arrays: list[dict[str, Any]]) -> str | None:
-        """The path of the array that a cut making has left before it had a member; it has no name and no UUID yet.
+        """The path of the array that a cut mdadm has left before it had a member; it has no name and no UUID yet.
 
         It is ours by the path and the number of members that were recorded before, where no process names that path.
         """
         kept = self.recorded.get(name, {})
-        device = kept.get("device") if kept.get("unfinished") else None
+        device = kept.get("device") if any(kept.get(mark) for mark in MARKS) else None
         for array in arrays:
             empty = not array["members"] and not array["uuid"].strip("0:") and not runs(array)
             if array["device"] == device and empty and array["raid_disks"] == len(kept["members"]):
@@ -469,7 +471,8 @@ class Arrays:
                 self._finished(name)
 
     def _finished(self, name: str) -> None:
-        if self.recorded[name].pop("unfinished", None):
+        marks = [self.recorded[name].pop(mark, None) for mark in MARKS]
+        if any(marks):
             self.record.save()
 
     def _keep(self, array: dict[str, Any], array_uuid: str, paths: list[str], **more: Any) -> None:
@@ -533,8 +536,10 @@ class Arrays:
         if state["active"]:
             # Begun by the host at its start, and not finished: it holds the members.
             self._stop(state["active"]["device"])
+        if state["memberless"]:
+            self._stop(state["memberless"])
         device = self._free_device()
-        self._keep(array, array_uuid, paths, **{**kept, "device": device})
+        self._keep(array, array_uuid, paths, **{**kept, "device": device, "assembling": True})
         load_module(MODULES[array["level"]], intend=self.record.intend_modules)
         run(
             ["mdadm", "--assemble", device, f"--uuid={array_uuid}", *paths],
@@ -543,6 +548,7 @@ class Arrays:
             remedy="Look at the message and at the kernel log of the host.",
         )
         self._expect(array, paths)
+        self._finished(array["name"])
 
     def _expect(self, array: dict[str, Any], paths: list[str]) -> None:
         differing = differences(self._active(array["name"]), array, paths)

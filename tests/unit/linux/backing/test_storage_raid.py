@@ -494,6 +494,8 @@ def kernel(host, monkeypatch):
             host.array(f"raid{level}", os.path.basename(argv[2]), f"{given['homehost']}:{given['name']}")
             for command, answer in list(host.answers.items()):
                 host.answers[command] = (answer[0], re.sub(rf"{UUID}\d\d", given["uuid"], answer[1]), answer[2])
+        elif word == "--assemble":
+            host.array("raid10", os.path.basename(argv[2]))
         elif word == "--stop":
             name = os.path.basename(argv[2])
             for path in [f"/sys/block/{name}", f"/sys/class/block/{name}", f"/sys/dev/block/9:{name[2:]}"]:
@@ -629,6 +631,30 @@ def test_an_array_without_members_that_a_cut_mdadm_left_goes(kernel, arrays, aft
         assert done[-1].startswith("mdadm --create /dev/md127 ") and len(done) == after + 2
     else:
         assert len(done) == after + 1 and mine.recorded == {}
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_an_array_without_members_that_a_cut_assembly_left_goes(kernel, arrays, monkeypatch, present):
+    """After a restart of the host the superblocks are there, and mdadm --assemble begins as --create does (Assemble.c: set_array_info, then add_disk)."""
+    for member in MEMBERS:
+        kernel.superblock(member[len("/dev/") :], transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1])
+
+    def killed(argv, **_rest):
+        raise KeyboardInterrupt(argv[1])
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="--assemble"):
+        patch.setattr(raid, "run", killed)
+        apply(arrays, [wanted(resync="run")])
+    begun_empty(kernel)
+    kernel.done.clear()
+    apply(arrays, [wanted(resync="run")] if present else [], present=present)
+    done = [command for command in changes(kernel) if not command.startswith("modprobe")]
+    assert done[0] == "mdadm --stop /dev/md127"
+    if present:
+        assert done[1:] == [f"mdadm --assemble /dev/md127 --uuid={UUID}10 {' '.join(MEMBERS)}"]
+        assert "assembling" not in arrays().recorded["slow"]
+    else:
+        assert done[1:] == [f"mdadm --zero-superblock {member}" for member in MEMBERS]
 
 
 @pytest.mark.parametrize("whose", ["another number", "other members", "being made", "ours was finished"])
