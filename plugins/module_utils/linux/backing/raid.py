@@ -31,7 +31,7 @@ from ..record import Record
 STAMP_BYTES = 31
 HIGHEST_NUMBER = 127
 COMMAND_S = 600
-# Of a record: mdadm makes the array, or puts it together again, and nobody has seen it run yet.
+# Marks in a record: mdadm makes the array, or puts it together again, and it was not seen running yet.
 MARKS = ("unfinished", "assembling")
 IDLE = "idle"
 # The kernel compares members that hold the same data, as many systems let it once a month; nothing is rebuilt.
