@@ -44,6 +44,7 @@ FLAG_WORDS = {
     "synchronous_submission": "the device completes while I/O is submitted, so queue depth has little effect",
     "completion_percentiles": "percentiles are of completion latency, without submission time; means include both",
     "rarely_in_flight": "on average fewer than 0.1 I/Os were on their way, and no option explains it; the latencies leave out the time in between",
+    "other_mixture": "reads and writes were not of the share that the workload asks for, by more than chance allows: the engine did another mixture",
     "sync_latency_unknown": "the workload flushes, but fio before 3.31 does not report correctly how long that took with an asynchronous engine",
     "not_filled": "blocks that were never written may have been read",
     "cache_unknown": "this storage was there before the testbed, and it is not known what its own caches held; read more than its memory to be sure",

@@ -198,3 +198,67 @@ def test_fewer_in_flight_than_there_must_be_are_marked(workload, part, marked):
     checks, wrong = physics.judged(normalise(workload), [whole])
     assert (physics.flags(checks), wrong) == (["rarely_in_flight"] if marked else [], [])
     assert [check["in_flight"] for check in checks if check["name"] == "least_in_flight"] == ([0.02] if marked else [])
+
+
+# ---------------------------------------------------------------- the share of reads of a mixture
+
+
+def mixture(reads: int, writes: int, percent: int = 70, **workload: object) -> list[str]:
+    """The flags of a point with so many reads and writes, whose workload asks for this share; it never fails for them."""
+    asked = normalise({"read_percent": percent, "queue_depth": 4, **workload})
+    total = {"ios": reads + writes, "bytes": BLOCK * (reads + writes)}
+    part = {"runtime_s": 2.0, "total": total, "read": {"ios": reads}, "write": {"ios": writes}}
+    checks, wrong = physics.judged(asked, [part])
+    assert wrong == []
+    for check in checks:
+        if check["name"] == "mixture":
+            assert not check["ok"] and check["wanted_percent"] == percent
+            assert check["read_percent"] == pytest.approx(100 * reads / (reads + writes), rel=1e-3)
+    return physics.flags(checks)
+
+
+@pytest.mark.parametrize("percent", [1, 10, 50, 70, 99])
+def test_an_engine_that_draws_each_direction_is_never_another_mixture(percent):
+    seed = f"mixtures {percent}"
+    print(f"seed {seed}")
+    noise = random.Random(seed)  # noqa: S311 noise, no secret
+    for ios in (10, 300, 5000):
+        for _run in range(40):
+            reads = sum(noise.random() < percent / 100 for _io in range(ios))
+            assert mixture(reads, ios - reads, percent) == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "marked"),
+    [
+        # 100,000 I/Os of 70 %: a standard deviation is 145.
+        (70_000, 30_000, False),
+        (70_800, 29_200, False),
+        (71_000, 29_000, True),
+        (69_000, 31_000, True),
+        (50_000, 50_000, True),
+        (100_000, 0, True),
+        # Few I/Os say little, and what was on its way at the edges counts for either side.
+        (12, 8, False),
+        (0, 8, False),
+        (0, 0, False),
+    ],
+)
+def test_another_mixture_is_marked(reads, writes, marked):
+    assert mixture(reads, writes) == (["other_mixture"] if marked else [])
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"rate_iops": 1000},
+        {"think_time_us": 5},
+        {"engine_options": {"fio": {"latency_target": "5ms"}}},
+    ],
+)
+def test_a_mixture_that_something_else_shifts_is_not_judged(workload):
+    assert mixture(50_000, 50_000, **workload) == []
+
+
+def test_one_direction_is_not_a_mixture():
+    assert mixture(5_000, 0, 100) == mixture(0, 5_000, 0) == []
