@@ -21,6 +21,7 @@ SMALL = {
     "read_results.py": (["--points", "24"], "read_store        24 points"),
     "report.py": (["--points", "2"], "again"),
     "runs_index.py": (["--runs", "2", "--points", "2"], "from then on"),
+    "show.py": (["--sizes", "4x4"], "4 hosts, 4 disks: "),
     "verdicts.py": (["--only", "bins", "--trials", "1"], "| 0.1 % |"),
 }
 # They need root, a device or minutes: that they start is all that is looked at.

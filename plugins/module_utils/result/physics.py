@@ -36,7 +36,7 @@ LAST_BIN_NS = 17_000_000_000
 LEAST_IN_FLIGHT, LEAST_IDLE_NS = 0.1, 50_000
 RARELY = "rarely_in_flight"
 # So many standard deviations from its share a mixture is a different one: by chance it is one point in 500 million. 280 runs of fio's null engine
-# were at most 3 off.
+# were at most 3.1 off.
 MOST_DEVIATIONS = 6
 OTHER_MIXTURE = "other_mixture"
 # Checks that are made only where they fail, and whose cause may be the host or an option that this file does not know: a flag and not a failure.

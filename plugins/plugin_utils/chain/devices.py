@@ -15,17 +15,21 @@ from ...module_utils.linux.disks.device_safety import PROOFS
 from .device import Device
 from .shape import Problem, shown
 from .stages import STAGES
-from .testbed import Testbed
+from .testbed import Host, Testbed
 
 
 def named(testbed: Testbed) -> list[Device]:
     """All devices that the description or a role's variable names, each once."""
-    devices: dict[Any, Device] = {}
-    for host in testbed.hosts.values():
-        its_own = [device for stage in STAGES for device in stage.devices(testbed, host)]
-        # Devices of others come last.
-        for device in sorted(its_own, key=lambda device: not device.here):
-            devices.setdefault((device.host, device.text(), device.layer), device)
+    return [device for host in testbed.hosts.values() for device in _on(testbed, host)]
+
+
+def _on(testbed: Testbed, host: Host) -> list[Device]:
+    """The devices that a host's own variables name, each once."""
+    devices: dict[tuple[str, str], Device] = {}
+    its_own = [device for stage in STAGES for device in stage.devices(testbed, host)]
+    # Devices of others come last.
+    for device in sorted(its_own, key=lambda device: not device.here):
+        devices.setdefault((device.text(), device.layer), device)
     return list(devices.values())
 
 
@@ -43,8 +47,8 @@ def wanted(testbed: Testbed, host: str) -> list[dict[str, Any]]:
             **device.given,
             **({"fate": device.fate} if device.fate else {}),
         }
-        for device in named(testbed)
-        if device.host == host and device.here
+        for device in _on(testbed, testbed.hosts[host])
+        if device.here
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...module_utils.core.layers import Layer
@@ -82,15 +83,18 @@ class Testbed:
     problems: list[Any]
     groups: dict[str, Any]
     embedded: str | None
+    # {name of an export: [(place among the targets, target)]}, as soon as the sessions are derived.
+    exporters: dict[Any, list[tuple[int, str]]] = field(default_factory=dict)
 
     def members(self, *groups: str) -> list[str]:
         return list(dict.fromkeys(name for group in groups for name in self.groups.get(group, [])))
 
-    @property
+    # Asked for once per host and stage; the groups of an inventory stay as they are.
+    @cached_property
     def targets(self) -> list[str]:
         return self.members("targets")
 
-    @property
+    @cached_property
     def initiators(self) -> list[str]:
         targets = set(self.targets)
         return [name for name in self.members(*INITIATOR_GROUPS) if name not in targets]

@@ -83,14 +83,15 @@ def _measured(context: Context) -> None:
 
 def _links(context: Context, host: Host) -> list[dict[str, str]]:
     """[{target, address}] of the Linux targets on other machines that a host's sessions and mounts go to, each once."""
+    sessions = [
+        (place, target, session)
+        for session in mappings(host.variables.get("iscsi_initiator_targets"))
+        for place, target in dict.fromkeys(context.testbed.exporters.get(session.get("iqn"), []))
+    ]
     links = []
-    for target in context.testbed.targets:
-        exports = mappings(context.testbed.hosts[target].variables.get("iscsi_target_targets"))
-        names = {export.get("name") for export in exports}
-        for session in mappings(host.variables.get("iscsi_initiator_targets")):
-            if session.get("iqn") in names:
-                ways = [session.get("portal"), *mappings(session.get("other_portals"))]
-                links += [(target, way.get("address")) for way in mappings(ways)]
+    for _place, target, session in sorted(sessions, key=lambda entry: entry[0]):
+        ways = [session.get("portal"), *mappings(session.get("other_portals"))]
+        links += [(target, way.get("address")) for way in mappings(ways)]
     for store in context.testbed.stores:
         if store.over and host.name in store.hosts:
             addresses = addresses_of(context.testbed.hosts[store.over.target].own)

@@ -34,8 +34,10 @@ class IscsiInitiator(Stage):
 
     def derive(self, context: Context) -> None:
         hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]
+        exports, existing = Exports(context.testbed), existing_storage.hosts_of(context.testbed)
+        context.testbed.exporters = exports.targets
         for host in hosts:
-            _sessions(context, host)
+            _sessions(context, host, exports, existing)
             ports = host.variables.get("esxi_network_ports") if host.platform == "esxi" else []
             bound = [port["port_group"] for port in mappings(ports) if port.get("port_group")]
             because = "the interfaces of its network" if bound else "no interfaces of its own for iSCSI"
@@ -51,14 +53,9 @@ class IscsiInitiator(Stage):
         return host.name in members and bool(host.variables["iscsi_initiator_targets"] or built)
 
     def stands_on(self, testbed: Testbed, host: Host) -> list[str]:
-        names = {session.get("iqn") for session in mappings(host.variables.get("iscsi_initiator_targets"))}
-        return [
-            other
-            for other in testbed.targets
-            if other != host.name
-            and names
-            & {export.get("name") for export in mappings(testbed.hosts[other].variables["iscsi_target_targets"])}
-        ]
+        sessions = mappings(host.variables.get("iscsi_initiator_targets"))
+        below = {target for session in sessions for target in testbed.exporters.get(session.get("iqn"), [])}
+        return [target for _place, target in sorted(below) if target != host.name]
 
     def layers(self, host: Host) -> list[Layer]:
         suffix = host.variables.get("iscsi_initiator_layer_suffix", "")
@@ -104,7 +101,30 @@ class IscsiInitiator(Stage):
         return _ways(testbed, host)
 
 
-def _sessions(context: Context, host: Host) -> None:
+class Exports:
+    """All that the targets export, looked up by who may log in: a lab of 2 000 hosts has too many to ask each of them about each host."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.all: list[tuple[str, dict[str, Any]]] = []
+        # {name: [(place among the targets, target)]}
+        self.targets: dict[Any, list[tuple[int, str]]] = {}
+        self._known: dict[tuple[str, str], list[int]] = {}
+        for place, target in enumerate(testbed.targets):
+            for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"]):
+                self.targets.setdefault(export.get("name"), []).append((place, target))
+                for entry in mappings(export.get("initiators")):
+                    address = entry.get("address") or entry.get("dns_name")
+                    for key in (("iqn", iqn_key(entry.get("iqn"))), ("address", str(address))):
+                        self._known.setdefault(key, []).append(len(self.all))
+                self.all.append((target, export))
+
+    def named(self, iqn: str, addresses: list[str]) -> list[tuple[str, dict[str, Any]]]:
+        """(target, export) of those whose access list names a host, in the order of the targets."""
+        keys = [("iqn", iqn_key(iqn)), *(("address", address) for address in addresses)]
+        return [self.all[number] for number in sorted({number for key in keys for number in self._known.get(key, [])})]
+
+
+def _sessions(context: Context, host: Host, exports: Exports, existing: existing_storage.Hosts) -> None:
     """Sessions follow from the targets' access lists: whoever is in one logs in, to what it may see there."""
     name = initiator_name(context.testbed, host)
     context.derive(host, "iscsi_initiator_name", name, "testbed.iqn_prefix and the host's name")
@@ -115,31 +135,30 @@ def _sessions(context: Context, host: Host) -> None:
         f"{host.name} runs {host.platform.capitalize()}",
     )
     sessions = []
-    for target in context.testbed.targets:
-        for export in mappings(context.testbed.hosts[target].variables["iscsi_target_targets"]):
-            addresses = login_addresses(context.lab, host)
-            entries = mappings(export.get("initiators"))
-            mine = next((access for access in entries if _names(access, name, addresses)), None)
-            portals = mappings(export.get("portals"))
-            if mine is None or not portals:
-                continue
-            # An ESXi host finds all portals of a target by itself. What a target says to itself needs one way.
-            ways = portals if host.platform == "linux" and target != host.name else portals[:1]
-            luns = [
-                _seen(lun, host.platform, target == host.name)
-                for lun in mappings(export.get("luns"))
-                if "luns" not in mine or lun.get("lun") in (mine["luns"] or [])
-            ]
-            chap = {
-                key: mine[key]
-                for key in _CHAP
-                if key in mine and not (host.platform == "windows" and key.startswith("mutual"))
-            }
-            others = {"other_portals": ways[1:]} if ways[1:] else {}
-            sessions.append({"iqn": export.get("name"), "portal": ways[0], **others, **chap, "luns": luns})
+    addresses = login_addresses(context.lab, host)
+    for target, export in exports.named(name, addresses):
+        entries = mappings(export.get("initiators"))
+        mine = next((access for access in entries if _names(access, name, addresses)), None)
+        portals = mappings(export.get("portals"))
+        if mine is None or not portals:
+            continue
+        # An ESXi host finds all portals of a target by itself. A login of a target to itself needs one way.
+        ways = portals if host.platform == "linux" and target != host.name else portals[:1]
+        luns = [
+            _seen(lun, host.platform, target == host.name)
+            for lun in mappings(export.get("luns"))
+            if "luns" not in mine or lun.get("lun") in (mine["luns"] or [])
+        ]
+        chap = {
+            key: mine[key]
+            for key in _CHAP
+            if key in mine and not (host.platform == "windows" and key.startswith("mutual"))
+        }
+        others = {"other_portals": ways[1:]} if ways[1:] else {}
+        sessions.append({"iqn": export.get("name"), "portal": ways[0], **others, **chap, "luns": luns})
     if host.platform == "linux":
         described = context.testbed.description["existing"]
-        sessions += existing_storage.sessions(described, existing_storage.hosts_of(context.testbed), host.name)
+        sessions += existing_storage.sessions(described, existing, host.name)
     context.derive(
         host, "iscsi_initiator_targets", sessions, "the targets whose iscsi_target_targets name this initiator"
     )
@@ -247,14 +266,9 @@ def _sessions_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testb
 
 def _luns_of_others(testbed: Testbed, host: Host) -> Iterator[Device]:
     """LUNs of targets that are none of the inventory's hosts."""
-    ours = {
-        export.get("name")
-        for other in testbed.hosts.values()
-        for export in mappings(other.variables.get("iscsi_target_targets"))
-    }
     suffix = host.variables.get("iscsi_initiator_layer_suffix", "")
     for place, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets"))):
-        if session.get("iqn") in ours:
+        if session.get("iqn") in testbed.exporters:
             continue
         for number, lun in enumerate(mappings(session.get("luns"))):
             variable = f"iscsi_initiator_targets[{place}].luns[{number}] of {host.name}"
@@ -266,13 +280,16 @@ def _luns_of_others(testbed: Testbed, host: Host) -> Iterator[Device]:
 def _ways(testbed: Testbed, host: Host) -> list[str]:
     """How a host reaches targets that have several portals."""
     lines, name = [], host.name
-    exports = {
-        export.get("name"): (target, mappings(export.get("portals")))
-        for target in testbed.targets
-        for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"])
-    }
     for session in mappings(host.variables.get("iscsi_initiator_targets")):
-        target, listed = exports.get(session.get("iqn"), (None, []))
+        target, listed = None, []
+        for _place, target in testbed.exporters.get(session.get("iqn"), []):
+            exports = mappings(testbed.hosts[target].variables["iscsi_target_targets"])
+            listed = [
+                portal
+                for export in exports
+                if export.get("name") == session.get("iqn")
+                for portal in mappings(export.get("portals"))
+            ]
         portals = [portal_text(portal["address"], portal.get("port", 3260)) for portal in listed]
         used = (
             "of which its login to itself uses the first alone"

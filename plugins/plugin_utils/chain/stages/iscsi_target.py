@@ -139,6 +139,7 @@ def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict
     """One target; each initiator sees the LUNs that are its."""
     if not disks:
         return []
+    seen_by = {name for disk in disks for name in disk.hosts}
     initiators = [
         _initiator(
             context,
@@ -149,7 +150,7 @@ def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict
             luns=True,
         )
         for name in context.testbed.initiators
-        if any(name in disk.hosts for disk in disks)
+        if name in seen_by
     ]
     own = [disk for disk in disks if disk.loopback]
     if own:
