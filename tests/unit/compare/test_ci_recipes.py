@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -24,12 +25,19 @@ NEEDS_HOSTS = ("storlab.testbed.site", "storlab.testbed.teardown", "pip install"
 NIGHTS = 22
 
 
-def steps(file: str) -> list[str]:
-    """The shell texts of a recipe, in order; of GitHub those of its first job."""
+CACHED = (".github/workflows/storage-cached.yml", ".gitlab-ci-cached.yml")
+
+
+def recipe_of(file: str) -> dict:
     page = (places.ROOT / "docs" / "habits.md").read_text(encoding="utf-8")
     (text,) = re.findall(rf"^`{re.escape(file)}`:\n\n```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    recipe = yaml.safe_load(text)
-    if file == ".gitlab-ci.yml":
+    return yaml.safe_load(text)
+
+
+def steps(file: str) -> list[str]:
+    """The shell texts of a recipe, in order; of GitHub those of its first job."""
+    recipe = recipe_of(file)
+    if file.startswith(".gitlab-ci"):
         job = recipe["storage"]
         return [*job["before_script"], *job["script"], *job["after_script"]]
     return [step["run"] for step in recipe["jobs"]["own-hosts"]["steps"] if "run" in step]
@@ -117,3 +125,53 @@ def test_an_updated_kernel_says_what_differs_and_keeps_the_runs(folder):
     compared = execute(folder, ".gitlab-ci.yml", "4000")[0]
     text = " ".join((compared.stdout + compared.stderr).split())
     assert compared.returncode == 2 and "kernel.release (6.1.0-50 → 6.12.1)" in text, text
+
+
+def carried(file: str) -> tuple[set[str], set[str]]:
+    """(paths that the next pipeline gets, paths that people get) as a recipe names them."""
+    recipe = recipe_of(file)
+    if file.startswith(".gitlab-ci"):
+        job = recipe["storage"]
+        assert (job["cache"]["when"], job["artifacts"]["when"]) == ("always", "always")
+        return set(job["cache"]["paths"]), set(job["artifacts"]["paths"])
+    uses = {step["uses"].partition("@")[0]: step for step in recipe["jobs"]["own-hosts"]["steps"] if "uses" in step}
+    restored, saved = uses["actions/cache/restore"], uses["actions/cache/save"]
+    assert restored["with"]["path"] == saved["with"]["path"]
+    # A key is written once: each pipeline has its own, and begins with the newest of those before.
+    assert saved["with"]["key"].startswith(restored["with"]["restore-keys"]) and "run_id" in saved["with"]["key"]
+    # A failed comparison is the one that is wanted.
+    assert saved["if"] == uses["actions/upload-artifact"]["if"] == "always()"
+    return {saved["with"]["path"]}, {uses["actions/upload-artifact"]["with"]["path"]}
+
+
+@pytest.mark.parametrize("file", CACHED)
+def test_a_runner_that_is_recreated_carries_the_history_in_its_cache(file, folder):
+    (cached,), (artifact,) = carried(file)
+    carrier = folder
+    for number, (median, words, failed) in enumerate(
+        [(20_050, "Passed: no figure meets", 0), (10_000, "Failed: regression > 5 %", 2)]
+    ):
+        # A workspace with nothing in it but what was carried over.
+        workspace = folder / f"workspace{number}"
+        workspace.mkdir()
+        shutil.copytree(carrier / cached, workspace / cached)
+        name = f"{5000 + number}"
+        run = make_runs.results(4, {("backing-a", SMALL): median}, run_id=name, start=7200 + 600 * number)
+        make_runs.write_run(workspace / "results", run, asked={"run_id": name, "testbed_id": "synthetic"})
+        compared, pruned = execute(workspace, file, name)
+        assert compared.returncode == failed and words in compared.stdout, compared.stdout + compared.stderr
+        assert pruned.returncode == 0 and len(kept(workspace)) == 20 and name in kept(workspace)
+        assert list(workspace.glob(f"{artifact}/{name}-vs-*/report.md"))
+        carrier = workspace
+    assert "5000" in kept(workspace)
+
+
+@pytest.mark.parametrize("file", CACHED)
+def test_a_lost_cache_is_inconclusive_and_does_not_stop(file, tmp_path):
+    for number in range(3):
+        run = make_runs.results(
+            4, {("backing-a", SMALL): 20_000 - 5_000 * number}, run_id=f"{number}", start=60 * number
+        )
+        make_runs.write_run(tmp_path / "results", run, asked={"run_id": f"{number}", "testbed_id": "synthetic"})
+    compared = execute(tmp_path, file, "2")[0]
+    assert compared.returncode == 0 and "Inconclusive" in compared.stdout, compared.stdout + compared.stderr
