@@ -5,6 +5,8 @@
 
 fio of these plays is a script that leads what was asked of the null engine to the scripted device (scripted_device.py), which keeps each request as long as
 the state file says. So no device of this machine is touched.
+
+Each play is in a mount namespace of its own, where /run/storlab is a folder of the test: whatever else measures on this machine is not seen there.
 """
 
 from __future__ import annotations
@@ -12,18 +14,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import uuid
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon, own_folder
 from places import ROOT
 from scripted_device import scripted
-from test_benchmark import others_measure
-from waiting import until
 
 SIZE = 4 << 20
 LATENCY_S = {"even": 0.04, "slow": 0.08}
@@ -86,8 +89,13 @@ def lab(tmp_path):
     called(tmp_path, str(tmp_path / "gone.yml"))
 
 
+# Within the namespace alone; the folder keeps what the runs of one test leave for each other.
+PRIVATE = 'mkdir -p "$0" && mount --bind "$1" "$0" && shift && exec "$@"'
+
+
 def called(folder: Path, *words: str) -> subprocess.CompletedProcess:
-    until(lambda: not others_measure(), 900)
+    state = folder / "run"
+    state.mkdir(mode=0o755, exist_ok=True)
     environment = {
         **os.environ,
         "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -98,6 +106,7 @@ def called(folder: Path, *words: str) -> subprocess.CompletedProcess:
     environment.pop("ANSIBLE_CONFIG", None)
     return subprocess.run(
         [
+            *("unshare", "--mount", "--propagation", "private", "sh", "-c", PRIVATE, own_folder.RUN_DIR, str(state)),
             "ansible-playbook",
             "-i",
             "localhost,",
@@ -113,7 +122,7 @@ def called(folder: Path, *words: str) -> subprocess.CompletedProcess:
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
-        timeout=400,
+        timeout=900,
     )
 
 
@@ -180,3 +189,41 @@ def test_a_command_that_fails_stops_before_anything_is_measured(lab):
     text = " ".join((done.stdout + done.stderr).split())
     assert "ended with 3 in round 1" in text and "continues this gate" in text
     assert not (folder / "results" / testbed).exists()
+
+
+def test_two_inventories_are_two_sides(lab):
+    """The state of a side follows from a variable of its inventory, and the playbook brings the host to it."""
+    folder, testbed = lab
+    (play,) = yaml.safe_load((folder / "measure.yml").read_text(encoding="utf-8"))
+    switch = {"ansible.builtin.copy": {"content": "{{ state }}\n", "dest": str(folder / "state")}}
+    play["tasks"].insert(0, switch)
+    (folder / "measure.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    for name, state in (("old", "even"), ("new", "slow")):
+        lines = {"all": {"hosts": {"localhost": {"state": state, "ansible_connection": "local"}}}}
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(lines), encoding="utf-8")
+    done = gate(lab, "two", "", baseline={"inventory": "old.yml"}, candidate={"inventory": "new.yml"})
+    assert done.returncode == 2 and last_line(done).startswith("Failed"), done.stdout[-3000:] + done.stderr
+    (comparison,) = folder.glob("results/*/compare/two-candidate-vs-two-baseline/comparison.json")
+    changes = {row["metric"]: row["change_percent"] for row in json.loads(comparison.read_text("utf-8"))["rows"]}
+    assert -60 < changes["iops"] < -40
+    assert junit(folder, testbed, "two").findall(".//failure")
+
+
+def test_another_run_on_the_host_is_named_in_one_sentence(lab):
+    folder, _testbed = lab
+    other = folder / "run" / "someone-else" / "bench" / "nightly"
+    other.mkdir(parents=True, mode=0o700)
+    for path in (folder / "run", *other.parents[:2]):
+        path.chmod(0o755 if path.name == "run" else 0o700)
+    pid = daemon.detach(lambda: time.sleep(300), str(other))
+    try:
+        done = gate(lab, "beside", "even #")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert done.returncode == 2
+    text = " ".join((done.stdout + done.stderr).split())
+    sentence = "of the gate, {} was not measured: Run nightly of testbed someone-else is measuring on this host, and two at once would measure each other."
+    assert any(sentence.format(side) in text for side in ("baseline", "candidate")), text[-3000:]
+    assert "-e testbed_run_id=beside continues this gate" in text
+    assert "Its last lines" not in text
+    assert not list(folder.glob("results/*/beside-*/points/*/result.json"))
