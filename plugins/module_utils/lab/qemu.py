@@ -183,8 +183,9 @@ def running_pid(run_dir: str) -> int | None:
 
 def read_state(run_dir: str) -> dict[str, Any]:
     # Without a note it was never started, or killed while it was: it has no definition and is started from the wanted one.
-    note = _note(os.path.join(run_dir, "machine.json"), {"definition": str, "accel": str})
-    known = {key: note.get(key) for key in ("definition", "accel")}
+    shape = {"definition": str, "accel": str, "accel_reason": str}
+    note = _note(os.path.join(run_dir, "machine.json"), shape)
+    known = {key: note.get(key) for key in shape}
     # The note is about the definition alone: which process runs, and that the folder is there, is looked at.
     return {"exists": os.path.isdir(run_dir), "pid": running_pid(run_dir), **known}
 

@@ -203,7 +203,8 @@ def test_the_console_ends_with_its_last_lines(tmp_path):
 
 def test_a_machine_with_half_a_note_has_no_definition(tmp_path):
     (tmp_path / "machine.json").write_text('{"definition": "d')
-    assert qemu.read_state(str(tmp_path)) == {"exists": True, "pid": None, "definition": None, "accel": None}
+    unknown = {"definition": None, "accel": None, "accel_reason": None}
+    assert qemu.read_state(str(tmp_path)) == {"exists": True, "pid": None, **unknown}
 
 
 @pytest.fixture
@@ -217,13 +218,13 @@ def bystander():
 @pytest.mark.parametrize("shape", ["a mapping", "7", '"text"', "[1]", '{"definition": 5, "accel": ["kvm"]}'])
 def test_a_note_names_neither_a_process_nor_a_machine(tmp_path, bystander, shape):
     """Whoever writes into the folder could have any process taken for the machine, and it would be ended in its place."""
-    note = json.dumps({"pid": bystander.pid, "exists": False, "definition": "d1", "accel": "tcg"})
+    note = json.dumps({"pid": bystander.pid, "exists": False, "definition": "d1", "accel": "tcg", "accel_reason": "r1"})
     (tmp_path / "machine.json").write_text(note if shape == "a mapping" else shape, encoding="utf-8")
     (tmp_path / "pid").write_text(f"{bystander.pid}\n", encoding="utf-8")
     state = qemu.read_state(str(tmp_path))
     assert (state["exists"], state["pid"]) == (True, None)
-    known = ("d1", "tcg") if shape == "a mapping" else (None, None)
-    assert (state["definition"], state["accel"]) == known
+    known = ("d1", "tcg", "r1") if shape == "a mapping" else (None, None, None)
+    assert (state["definition"], state["accel"], state["accel_reason"]) == known
     qemu.stop(str(tmp_path), 1)
     assert bystander.poll() is None
 
