@@ -13,11 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...module_utils.core.failure import Failure
-from ...module_utils.core.layers import Layer
-from ...module_utils.linux.backing import ramdisk
-from ...module_utils.linux.clients import datastore
-from ...module_utils.linux.exports import iscsi_target, tgt
 from .shape import Problem, fit, shown
+from .stages import STAGES
 from .testbed import OVERRIDDEN, Host, Testbed, mappings
 
 
@@ -26,7 +23,7 @@ def problems(testbed: Testbed) -> list[Problem]:
     for host in testbed.hosts.values():
         if host.platform != "linux":
             continue
-        for variable, option, look in _LOOKS:
+        for variable, option, look in [ahead for stage in STAGES for ahead in stage.looks_ahead()]:
             if variable not in host.variables:
                 continue
             wrong: list[Problem] = []
@@ -68,32 +65,3 @@ def _complete(value: Any, option: dict[str, Any]) -> Any:
         every = {name: suboption.get("default") for name, suboption in options.items()} | value
         return {name: _complete(entry, options[name]) if name in options else entry for name, entry in every.items()}
     return value
-
-
-def _disks(_testbed: Testbed, _host: Host, disks: list[Any]) -> None:
-    ramdisk.check_disks(disks)
-
-
-def _targets(testbed: Testbed, host: Host, targets: list[Any]) -> None:
-    values, here = host.variables, [layer for layer in testbed.layers if layer["host"] == host.name]
-    # As the role ramdisk publishes them.
-    layers: dict[str, Layer] = {layer["name"]: {**layer, "path": None, "parent": None, "detail": {}} for layer in here}
-    checked = iscsi_target.check_targets(
-        targets,
-        layers,
-        bool(values.get("iscsi_target_allow_no_chap")),
-        bool(host.own.get("iscsi_target_allow_any_address")),
-    )
-    if values.get("iscsi_target_provider") == "tgt":
-        tgt.check_targets(checked)
-
-
-def _stores(_testbed: Testbed, _host: Host, stores: list[Any]) -> None:
-    datastore.resolve({"datastores": stores, "layers": {}})
-
-
-_LOOKS = (
-    ("ramdisk_disks", ramdisk.SPEC["disks"], _disks),
-    ("iscsi_target_targets", iscsi_target.SPEC["targets"], _targets),
-    ("datastore_datastores", datastore.SPEC["datastores"], _stores),
-)

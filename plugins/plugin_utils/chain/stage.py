@@ -19,6 +19,8 @@ from .testbed import Context, Disk, Host, Testbed
 
 # (commands, kernel modules) that a host must have; of modules with | between them one is enough.
 Needs = tuple[list[str], list[str]]
+# (variable, the option of the module, a look at the testbed, the host and the value that raises Failure)
+LookAhead = tuple[str, dict[str, Any], Callable[[Testbed, Host, Any], None]]
 # Looks at the testbed, a host and what that shows of itself.
 Find = Callable[[Testbed, Host, dict[str, Any]], "list[Any]"]
 Judge = Callable[..., Iterable[Problem]]
@@ -30,6 +32,7 @@ class Stage:
     ``words``: {kind of testbed.disks: what only disks of such kinds have}. ``sized``: kinds whose size the user says; ``of_windows``: kinds of Windows
     targets alone. ``describes``: the variable of its role that can be set in place of the description.
     ``kept``: variables that say what is made, which are on record as long as the testbed is built.
+    ``variables``: all that it derives, which ``python tests/tools/write_vars.py`` hands to its role.
     ``packages``: {command: (package of Debian, package of the Red Hat family)} for the commands that it needs.
     """
 
@@ -41,6 +44,7 @@ class Stage:
     of_windows: tuple[str, ...] = ()
     describes = ""
     kept: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     packages: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def describe(self, context: Context) -> None:
@@ -115,4 +119,8 @@ class Stage:
 
     def remarks(self, testbed: Testbed, host: Host) -> list[str]:
         """Lines of the drawing about the host."""
+        return []
+
+    def looks_ahead(self) -> list[LookAhead]:
+        """Variables of its role, each with its module's option and the function by which the module would refuse the value later."""
         return []

@@ -35,6 +35,13 @@ def shares_luns(provider: str | None) -> bool:
     return bool(getattr(PROVIDERS.get(str(provider)), "SHARES_LUNS", False))
 
 
+def refuse_targets(provider: str | None, targets: list[Any]) -> None:
+    """Raises bad_value for what the provider alone cannot do, where it has a function check_targets."""
+    check = getattr(PROVIDERS.get(str(provider)), "check_targets", None)
+    if check:
+        check(targets)
+
+
 def options_of(provider: str, given: Mapping[str, object]) -> dict[str, object]:
     """The options of the provider alone, with their defaults; raises bad_value for one that it does not have."""
     options = PROVIDERS[provider].OPTIONS

@@ -20,6 +20,14 @@ from ..testbed import Context, Host, Testbed, addresses_of, mappings
 class Benchmark(Stage):
     name = "benchmark"
     packages: ClassVar = {"fio": ("fio", "fio"), "blkid": ("util-linux", "util-linux")}
+    variables = (
+        "benchmark_ceiling",
+        "benchmark_networks",
+        "benchmark_platform",
+        "benchmark_profile",
+        "benchmark_server_address",
+        "benchmark_workloads",
+    )
 
     def derive(self, context: Context) -> None:
         _measured(context)

@@ -37,6 +37,7 @@ class CacheTier(Stage):
         "lvm": ("lvm2", "lvm2"),
         "blkid": ("util-linux", "util-linux"),
     }
+    variables = ("cache_tier_caches",)
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         cache = disk.entry.get("cache", {})

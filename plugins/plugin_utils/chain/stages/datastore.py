@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
+from ....module_utils.linux.clients import datastore as datastore_module
 from ..changes import Changes, each, entries_kept, word_of
 from ..description import size_text
 from ..device import FORMATTED, Device, given_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem, did_you_mean, repeated, shown
-from ..stage import Find, Judge, Needs, Stage
+from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import OVERRIDDEN, Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
 from .nfs_export import NFS_VERSION
 
@@ -39,6 +40,12 @@ class Datastore(Stage):
         "mkfs.xfs": ("xfsprogs", "xfsprogs"),
         "mount.nfs": ("nfs-common", "nfs-utils"),
     }
+    variables = (
+        "datastore_datastores",
+        "datastore_esxi_hosts",
+        "datastore_layer_suffix",
+        "datastore_provider",
+    )
 
     def describe(self, context: Context) -> None:
         _stores(context)
@@ -95,6 +102,9 @@ class Datastore(Stage):
 
     def findings(self) -> dict[str, Find]:
         return {"esxi": _room_for_vmfs}
+
+    def looks_ahead(self) -> list[LookAhead]:
+        return [("datastore_datastores", datastore_module.SPEC["datastores"], _check_stores)]
 
 
 def _stores(context: Context) -> None:
@@ -452,3 +462,7 @@ def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[
                 )
             )
     return lines
+
+
+def _check_stores(_testbed: Testbed, _host: Host, stores: list[Any]) -> None:
+    datastore_module.resolve({"datastores": stores, "layers": {}})

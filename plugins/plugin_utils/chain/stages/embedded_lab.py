@@ -22,6 +22,11 @@ MOST_EMULATED = 28
 
 class EmbeddedLab(Stage):
     name = "embedded_lab"
+    variables = (
+        "embedded_lab_machines",
+        "embedded_lab_name",
+        "embedded_lab_ports",
+    )
 
     def derive(self, context: Context) -> None:
         if context.testbed.embedded:

@@ -18,6 +18,10 @@ from ..testbed import Context, Host
 
 class EsxiNetwork(Stage):
     name = "esxi_network"
+    variables = (
+        "esxi_network_ports",
+        "esxi_network_switches",
+    )
 
     def derive(self, context: Context) -> None:
         for host in context.testbed.hosts.values():

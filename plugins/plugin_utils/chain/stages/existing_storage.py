@@ -343,6 +343,7 @@ class ExistingStorage(Stage):
     floor = 6
     describes = VARIABLE
     packages: ClassVar = {"mount.nfs": ("nfs-common", "nfs-utils"), "blkid": ("util-linux", "util-linux")}
+    variables = ("existing_storage_entries",)
 
     def derive(self, context: Context) -> None:
         published, testbed = context.lab.get("published", {}), context.testbed

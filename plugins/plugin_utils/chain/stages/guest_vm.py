@@ -29,6 +29,17 @@ class GuestVm(Stage):
     describes = "guest_vm_guests"
     kept = ("guest_vm_guests",)
     packages: ClassVar = {"qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm")}
+    variables = (
+        "guest_vm_accel_cache",
+        "guest_vm_boot_timeout_s",
+        "guest_vm_console_dir",
+        "guest_vm_guests",
+        "guest_vm_nbd_secret",
+        "guest_vm_netns",
+        "guest_vm_provider",
+        "guest_vm_run_dir",
+        "guest_vm_ssh_control_dir",
+    )
 
     def derive(self, context: Context) -> None:
         _guests(context)

@@ -31,6 +31,13 @@ class IscsiInitiator(Stage):
     describes = "iscsi_initiator_targets"
     kept = ("iscsi_initiator_name", "iscsi_initiator_targets")
     packages: ClassVar = {"iscsiadm": ("open-iscsi", "iscsi-initiator-utils")}
+    variables = (
+        "iscsi_initiator_esxi_port_binding",
+        "iscsi_initiator_layer_suffix",
+        "iscsi_initiator_name",
+        "iscsi_initiator_provider",
+        "iscsi_initiator_targets",
+    )
 
     def derive(self, context: Context) -> None:
         hosts = [context.testbed.hosts[name] for name in context.testbed.targets + context.testbed.initiators]

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.disks.device_safety import PROOFS
-from ....module_utils.linux.exports.target_providers import PROVIDERS, shares_luns
+from ....module_utils.linux.exports import iscsi_target as export_module
+from ....module_utils.linux.exports.target_providers import PROVIDERS, refuse_targets, shares_luns
 from ..access import login_addresses
 from ..changes import Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
@@ -19,7 +20,7 @@ from ..device import Device, disk_of, fate_of, given_of
 from ..identifiers import shared
 from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
 from ..shape import Problem, did_you_mean, repeated, shown
-from ..stage import Judge, Needs, Stage
+from ..stage import Judge, LookAhead, Needs, Stage
 from ..testbed import (
     OVERRIDDEN,
     Context,
@@ -52,6 +53,12 @@ class IscsiTarget(Stage):
     packages: ClassVar = {
         command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()
     }
+    variables = (
+        "iscsi_target_allow_no_chap",
+        "iscsi_target_provider",
+        "iscsi_target_targets",
+        "iscsi_target_windows_loopback",
+    )
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -133,6 +140,9 @@ class IscsiTarget(Stage):
     def device_paths(self, testbed: Testbed, host: Host) -> list[str]:
         disks = [disk.entry for disk in testbed.disks if disk.target == host.name and disk.entry["kind"] == "device"]
         return [entry["path"] for entry in disks if "path" in entry]
+
+    def looks_ahead(self) -> list[LookAhead]:
+        return [("iscsi_target_targets", export_module.SPEC["targets"], _check_targets)]
 
 
 def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
@@ -568,3 +578,16 @@ def _luns(testbed: Testbed, host: Host) -> Iterator[Device]:
             variable = f"testbed.disks[{disk.index}]" if disk and not by_hand else variable
             word, given = ("device" if by_hand or disk is None else "path"), given_of(lun, "device")
             yield Device(host.name, variable, word, given, *fate_of(testbed, layer), layer)
+
+
+def _check_targets(testbed: Testbed, host: Host, targets: list[Any]) -> None:
+    values, here = host.variables, [layer for layer in testbed.layers if layer["host"] == host.name]
+    # As the role ramdisk publishes them.
+    layers: dict[str, Layer] = {layer["name"]: {**layer, "path": None, "parent": None, "detail": {}} for layer in here}
+    checked = export_module.check_targets(
+        targets,
+        layers,
+        bool(values.get("iscsi_target_allow_no_chap")),
+        bool(host.own.get("iscsi_target_allow_any_address")),
+    )
+    refuse_targets(values.get("iscsi_target_provider"), checked)

@@ -25,6 +25,11 @@ class NfsExport(Stage):
         **dict.fromkeys(SERVER, ("nfs-kernel-server", "nfs-utils")),
         "rpcbind": ("rpcbind", "rpcbind"),
     }
+    variables = (
+        "nfs_export_addresses",
+        "nfs_export_exports",
+        "nfs_export_versions",
+    )
 
     def describe(self, context: Context) -> None:
         _over_nfs(context)

@@ -26,6 +26,7 @@ class Raid(Stage):
     describes = "raid_arrays"
     kept = ("raid_arrays",)
     packages: ClassVar = {"mdadm": ("mdadm", "mdadm"), "blkid": ("util-linux", "util-linux")}
+    variables = ("raid_arrays",)
 
     def emulated(self, disk: Disk) -> list[dict[str, Any]]:
         wanted = disk.entry.get("raid", {}).get("emulated")

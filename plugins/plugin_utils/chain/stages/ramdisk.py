@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
+from ....module_utils.linux.backing import ramdisk as ramdisk_module
 from ..changes import Changes, change_text, each, values_kept, word_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
 from ..shape import Problem
-from ..stage import Find, Judge, Needs, Stage
+from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
 
 
@@ -25,6 +26,11 @@ class Ramdisk(Stage):
     describes = "ramdisk_disks"
     kept = ("ramdisk_disks", "ramdisk_provider")
     packages: ClassVar = {"modprobe": ("kmod", "kmod")}
+    variables = (
+        "ramdisk_disks",
+        "ramdisk_provider",
+        "ramdisk_windows_loopback",
+    )
 
     def derive(self, context: Context) -> None:
         for host, disks in context.disks_of_targets():
@@ -62,6 +68,9 @@ class Ramdisk(Stage):
 
     def findings(self) -> dict[str, Find]:
         return {"memory": _memory}
+
+    def looks_ahead(self) -> list[LookAhead]:
+        return [("ramdisk_disks", ramdisk_module.SPEC["disks"], _check_disks)]
 
 
 def _described(disk: Disk) -> dict[str, Any]:
@@ -125,3 +134,7 @@ def _memory(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
     good = wanted <= (total if built else free)
     text = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
     return [line(host.name, "memory", bool(good), text, f"free memory on {host.name}, or make testbed.disks smaller")]
+
+
+def _check_disks(_testbed: Testbed, _host: Host, disks: list[Any]) -> None:
+    ramdisk_module.check_disks(disks)
