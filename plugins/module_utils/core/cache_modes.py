@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 # As people call them. dm-cache has no write-around: its "passthrough" caches no reads.
@@ -61,7 +62,7 @@ def geometry(fast_bytes: int, block_kib: int, provider: str = DM_CACHE) -> dict[
     }
 
 
-def migration_kib(cache: dict[str, Any]) -> int:
+def migration_kib(cache: Mapping[str, Any]) -> int:
     """How much may be on its way between both devices at once: what is asked for, the kernel's own, or as much as it needs at least."""
     return int(cache.get("migration_kib") or max(MIGRATION_KIB, FEWEST_MOVED * cache["block_kib"]))
 
@@ -72,7 +73,7 @@ def words(cached: Any, mode: Any, block_kib: Any, provider: Any = DM_CACHE) -> s
     return f"{MODES.get(mode, mode)} cache in blocks of {block_kib} KiB{by}" if cached else "the origin alone"
 
 
-def faults(cache: dict[str, Any]) -> list[tuple[str, Any, str, str]]:
+def faults(cache: Mapping[str, Any]) -> list[tuple[str, Any, str, str]]:
     """[(key, value, why it is wrong, what to write)] of a cache's provider, mode, block_kib and migration_kib."""
     problems: list[tuple[str, Any, str, str]] = []
     block, migration = cache.get("block_kib"), cache.get("migration_kib")

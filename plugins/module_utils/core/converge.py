@@ -15,7 +15,8 @@ class Area:
     """One kind of thing that a testbed has on a host, in one task of its module."""
 
     def __init__(self, params: dict[str, Any], check_mode: bool) -> None:
-        self.params = params
+        # Each area knows the type of its own.
+        self.params: Any = params
         self.check_mode = check_mode
         self.present = params["state"] == "present"
 

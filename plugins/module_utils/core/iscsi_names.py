@@ -123,7 +123,7 @@ def portal_text(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def check_chap(variable: str, entry: dict[str, Any], allow_none: bool) -> None:
+def check_chap(variable: str, entry: Mapping[str, Any], allow_none: bool) -> None:
     """CHAP must be complete, long enough for every initiator, and mutual CHAP must use another secret (RFC 7143)."""
 
     def given(key: str) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .iscsi_names import iqn_key, portal_text, same_iqn
@@ -32,7 +33,7 @@ CHAP_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
-def paths_of(target: dict[str, Any]) -> list[Any]:
+def paths_of(target: Mapping[str, Any]) -> list[Any]:
     """The target once for each of its portals: each is a path to all of its LUNs. The first is the one that it is asked at for what it has."""
     return [{**target, "portal": portal} for portal in (target["portal"], *(target.get("other_portals") or []))]
 
@@ -75,7 +76,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
     return layers
 
 
-def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Layer]) -> dict[str, Any]:
+def expected(lun: Mapping[str, Any], iqn: str, layers: dict[str, Layer]) -> dict[str, Any]:
     """The LUN with the serial, NAA identifier and size that its export was published with, unless they are given, and its purpose.
 
     Raises bad_value for a purpose that contradicts the layer beneath.
@@ -88,11 +89,11 @@ def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Layer]) -> dict[st
     purpose = lun.get("purpose")
     for beneath in filter(None, (layers.get(lun.get("parent") or ""), exported)):
         purpose = purpose_of(variable, purpose, beneath)
-    lun = {**lun, "purpose": purpose or "data"}
+    known = {**lun, "purpose": purpose or "data"}
     if not exported:
-        return lun
+        return known
     return {
-        **lun,
+        **known,
         "serial": lun.get("serial") or identity.get("serial"),
         "naa": lun.get("naa") or identity.get("naa"),
         "wwid": identity.get("wwid"),

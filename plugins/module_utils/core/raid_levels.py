@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # The fewest members of each level, and the module of the kernel that runs it.
@@ -35,7 +36,7 @@ def words(level: object, members: object, chunk: int | None) -> str:
     return f"RAID {level} of {count} disks{chunks}"
 
 
-def faults(array: dict[str, Any], members: int) -> list[tuple[str, Any, str, str]]:
+def faults(array: Mapping[str, Any], members: int) -> list[tuple[str, Any, str, str]]:
     """[(key, value, why it is wrong, what to write)] of an array's level, chunk_kib, bitmap and stripe_cache, and of the number of its members."""
     level = array["level"]
     problems: list[tuple[str, Any, str, str]] = []

@@ -8,7 +8,6 @@ A state is that of ``adapter.read``; steps are carried out by ``adapter.Adapter`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
@@ -18,7 +17,7 @@ from ..core.steps import Step
 from . import options as host_options
 from . import scsi
 from .session import stamp
-from .states import AdapterLun, AdapterState, AdapterTarget, Chap
+from .states import AdapterLun, AdapterState, AdapterTarget, AdapterWant, Chap
 
 QUEUE_DEPTH_MODULE, QUEUE_DEPTH_OPTION = "iscsi_vmk", "iscsivmk_LunQDepth"
 ORDER = (
@@ -130,9 +129,7 @@ def held_by(state: AdapterState, testbed_id: str) -> str | None:
     return holder if holder and holder != testbed_id else None
 
 
-def name_of_others(
-    state: AdapterState, want: Mapping[str, object], others: list[AdapterTarget], holder: str | None
-) -> Failure:
+def name_of_others(state: AdapterState, want: AdapterWant, others: list[AdapterTarget], holder: str | None) -> Failure:
     targets = [entry_key(target) for target in others]
     if holder:
         return Failure(
@@ -151,7 +148,7 @@ def name_of_others(
     )
 
 
-def plan(state: AdapterState, want: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
+def plan(state: AdapterState, want: AdapterWant, memory: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
 
     want: {testbed_id, name, options, host_options, queue_depth, port_binding, targets}. memory: the testbed's record of this host.
@@ -180,9 +177,7 @@ def device_of(state: AdapterState) -> str:
     return state["device"] or "adapter"
 
 
-def _own_steps(
-    state: AdapterState, want: dict[str, Any], others: list[AdapterTarget], holder: str | None
-) -> list[Step]:
+def _own_steps(state: AdapterState, want: AdapterWant, others: list[AdapterTarget], holder: str | None) -> list[Step]:
     """Steps for the adapter itself and its names."""
     steps = []
     if not state["enabled"]:
@@ -197,7 +192,7 @@ def _own_steps(
     return steps
 
 
-def _option_steps(state: AdapterState, want: dict[str, Any], holder: str | None) -> list[Step]:
+def _option_steps(state: AdapterState, want: AdapterWant, holder: str | None) -> list[Step]:
     # Before there is an adapter nothing is known of its options.
     options = want["options"]
     if state["device"]:
@@ -216,7 +211,7 @@ def _option_steps(state: AdapterState, want: dict[str, Any], holder: str | None)
     return [_step("options", device_of(state), now, differing)] if differing else []
 
 
-def _host_option_steps(state: AdapterState, want: dict[str, Any]) -> list[Step]:
+def _host_option_steps(state: AdapterState, want: AdapterWant) -> list[Step]:
     """Steps for options that the host has for all its adapters, and for its driver's queue depth."""
     steps, variable = [], "iscsi_initiator_esxi_host_options"
     for key, given in want["host_options"].items():
@@ -462,7 +457,7 @@ def as_done(state: AdapterState, steps: list[Step]) -> AdapterState:
     return state
 
 
-def settled(state: AdapterState, want: dict[str, object], memory: dict[str, object]) -> bool:
+def settled(state: AdapterState, want: AdapterWant, memory: dict[str, object]) -> bool:
     """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
     try:
         return all(step["op"] in LOOKING for step in plan(state, want, memory))

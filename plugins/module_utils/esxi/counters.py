@@ -29,7 +29,8 @@ from ..core.names import plain_naa
 from ..core.times import unix_s
 from ..run import observer
 from . import scsi
-from .states import HostSystem
+from .session import Session
+from .states import HostSystem, Samples, Table
 
 # Beside those of the connection.
 SPEC: dict[str, Any] = {
@@ -95,7 +96,7 @@ LAYER_FLAGS = ("restart_pending", PATHS_FLAG)
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Any, host: HostSystem, started_s: float, finished_s: float, wait_s: float) -> dict[str, Any]:
+def read(session: Session, host: HostSystem, started_s: float, finished_s: float, wait_s: float) -> Samples:
     """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
@@ -135,7 +136,7 @@ def read(session: Any, host: HostSystem, started_s: float, finished_s: float, wa
 
     specs = [query(host, _HOST, (_MHZ, _USAGE))] + [query(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
 
-    def ask() -> dict[str, Any]:
+    def ask() -> Samples:
         with session.doing("read its counters"):
             by_entity = {metrics.entity: table_of(metrics, names) for metrics in manager.QueryPerf(querySpec=specs)}
         return {
@@ -164,7 +165,7 @@ def read(session: Any, host: HostSystem, started_s: float, finished_s: float, wa
     }
 
 
-def complete(ask: Callable[[], dict[str, Any]], finished_s: float, until_s: float) -> dict[str, Any]:
+def complete(ask: Callable[[], Samples], finished_s: float, until_s: float) -> Samples:
     """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
     while True:
         tables = ask()
@@ -178,19 +179,19 @@ def _utc(moment_s: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
 
 
-def clock(session: Any, host: HostSystem) -> dict[str, Any]:
+def clock(session: Session, host: HostSystem) -> dict[str, Any]:
     """How far the host's own clock is ahead of ours, {offset_s, uncertain_s}. Samples carry that clock, which is not the vCenter's."""
     with session.doing("read the host's clock"):
         system = host.configManager.dateTimeSystem
     return _ahead(session, system.QueryDateTime)
 
 
-def session_clock(session: Any) -> dict[str, Any]:
+def session_clock(session: Session) -> dict[str, Any]:
     """The same of the clock of what we are logged in to: the host, or its vCenter. Events carry it."""
     return _ahead(session, session.instance.CurrentTime)
 
 
-def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, object]:
+def _ahead(session: Session, ask: Callable[[], Any]) -> dict[str, object]:
     exchanges = []
     with session.doing("read its clock"):
         for _exchange in range(CLOCK_EXCHANGES):
@@ -204,7 +205,7 @@ def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, object]:
     return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 
 
-def table_of(metrics: Any, names: Mapping[str, object]) -> dict[str, Any]:
+def table_of(metrics: Any, names: Mapping[object, str]) -> Table:
     """One entity's samples (PerfEntityMetricCSV) as a table. The API says -1 where a sample has no value; samples come in any order."""
     stamps = (metrics.sampleInfoCSV or "").split(",")
     # 'length,end,length,end…'
@@ -225,7 +226,7 @@ def table_of(metrics: Any, names: Mapping[str, object]) -> dict[str, Any]:
     return {"columns": [list(column) for column in series], "rows": [rows[end_s] for end_s in sorted(rows)]}
 
 
-def _datastores(session: Any, host: HostSystem) -> dict[str, Any]:
+def _datastores(session: Session, host: HostSystem) -> dict[str, Any]:
     """{instance: name}: a datastore's counters go by its UUID, which is the last part of where it is mounted, or by its volume's."""
     with session.doing("list the datastores"):
         infos = [store.info for store in host.datastore]
@@ -235,7 +236,7 @@ def _datastores(session: Any, host: HostSystem) -> dict[str, Any]:
     }
 
 
-def _adapters(session: Any, host: HostSystem) -> dict[str, Any]:
+def _adapters(session: Session, host: HostSystem) -> dict[str, Any]:
     """{device: [vmhba]} of the devices that are reached through adapters."""
     with session.doing("read the devices"):
         seen = scsi.Devices(session, host, "luns", "faces")
@@ -272,7 +273,7 @@ def _disks(vim: Any, hardware: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- samples, pure
 
 
-def merge(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
+def merge(older: Samples | None, newer: Samples) -> Samples:
     """Samples that were read twice taken together; what is in both is the newer's."""
     if not older:
         return newer
@@ -289,7 +290,7 @@ def merge(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _merged(older: dict[str, Any] | None, newer: dict[str, Any] | None) -> dict[str, Any]:
+def _merged(older: Table | None, newer: Table | None) -> Table:
     if not older or not newer:
         return newer or older or {}
     columns = [
@@ -304,17 +305,19 @@ def _merged(older: dict[str, Any] | None, newer: dict[str, Any] | None) -> dict[
     return {"columns": columns, "rows": [rows[end_s] for end_s in sorted(rows)]}
 
 
-def cut(samples: dict[str, Any], started_s: float, finished_s: float, path: dict[str, Any]) -> dict[str, Any]:
+def cut(samples: Samples, started_s: float, finished_s: float, path: dict[str, Any]) -> Samples:
     """The samples that a time of the host's clock lies in, of processors and of what an I/O passes on its way, see ``behind``."""
     device, store = _device(samples, path), _store(samples, path)
-    instances = {"", device, store, *samples["names"]["adapters"].get(device, [])}
+    instances = {"", device, store, *samples["names"]["adapters"].get(device or "", [])}
     disk = _disk(samples, path)
     machines = {
         name: _cut(table, started_s, finished_s, {"", disk[1]} if disk and disk[0] == name else {""})
         for name, table in samples["machines"].items()
     }
+    whole = samples.copy()
+    whole.pop("settings", None)
     return {
-        **{key: value for key, value in samples.items() if key != "settings"},
+        **whole,
         "host_samples": _cut(samples["host_samples"], started_s, finished_s, instances),
         "machines": {name: table for name, table in machines.items() if table["rows"]},
         "names": {
@@ -325,7 +328,7 @@ def cut(samples: dict[str, Any], started_s: float, finished_s: float, path: dict
     }
 
 
-def _cut(table: dict[str, Any], started_s: float, finished_s: float, instances: set[Any]) -> dict[str, object]:
+def _cut(table: Table, started_s: float, finished_s: float, instances: set[Any]) -> Table:
     kept = [position for position, (_counter, instance) in enumerate(table["columns"]) if instance in instances]
     return {
         "columns": [table["columns"][position] for position in kept],
@@ -344,7 +347,7 @@ def _overlap_s(row: list[Any], started_s: float, finished_s: float) -> float:
 # ---------------------------------------------------------------- figures, pure
 
 
-def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dict[str, Any]:
+def figures(samples: Samples, started_s: float, finished_s: float) -> dict[str, Any]:
     """The figures of exactly this time of the host's clock; each sample counts with the seconds that it has in common with it.
 
     {interval_s, samples, partial_samples, cpu: {used_mhz, host_busy_percent, cores, mhz, vm_mhz: {machine: MHz}}, devices, adapters, datastores,
@@ -409,9 +412,7 @@ def _gap_s(rows: list[Any], started_s: float, finished_s: float) -> float:
     return gap_s if gap_s > TIMESTAMP_S else 0
 
 
-def _columns(
-    table: dict[str, Any], started_s: float, finished_s: float
-) -> dict[tuple[str, str], list[tuple[float, float]]]:
+def _columns(table: Table, started_s: float, finished_s: float) -> dict[tuple[str, str], list[tuple[float, float]]]:
     """{(counter, instance): [(value, seconds)]} of the samples that have to do with this time."""
     rows = [(row, _overlap_s(row, started_s, finished_s)) for row in table["rows"]]
     return {
@@ -500,7 +501,7 @@ def layer_flags(known: dict[str, Any], name: str, host: str) -> list[str]:
     return [flag for flag in LAYER_FLAGS if any((layer.get("detail") or {}).get(flag) for layer in beneath)]
 
 
-def paths_flags(samples: dict[str, Any], path: dict[str, Any]) -> list[str]:
+def paths_flags(samples: Samples, path: dict[str, Any]) -> list[str]:
     """The flag of a device that has fewer paths than it had, as the host said when its samples were taken."""
     lun = (samples.get("settings") or {}).get("luns", {}).get(_device(samples, path)) or {}
     return [PATHS_FLAG] if lun.get("degraded") else []
@@ -525,20 +526,20 @@ def _plain(serial: object) -> str:
     return str(serial).replace("-", "").replace(" ", "").lower()
 
 
-def _device(samples: dict[str, Any], path: dict[str, Any]) -> str | None:
+def _device(samples: Samples, path: dict[str, Any]) -> str | None:
     names = {instance for _counter, instance in samples["host_samples"]["columns"]} | set(samples["names"]["adapters"])
     return next(
         (name for name in sorted(names) if path["naa"] and plain_naa(name).lower() == path["naa"].lower()), None
     )
 
 
-def _store(samples: dict[str, Any], path: dict[str, Any]) -> str | None:
+def _store(samples: Samples, path: dict[str, Any]) -> str | None:
     return next(
         (instance for instance, name in samples["names"]["datastores"].items() if name == path["datastore"]), None
     )
 
 
-def _disk(samples: dict[str, Any], path: dict[str, Any]) -> tuple[Any, ...] | None:
+def _disk(samples: Samples, path: dict[str, Any]) -> tuple[Any, ...] | None:
     """(machine, 'scsi0:1') of the virtual disk that the layer is."""
     return next(
         (
@@ -555,7 +556,7 @@ def addition(
     result: dict[str, Any],
     host: str,
     counted: dict[str, Any],
-    samples: dict[str, Any],
+    samples: Samples,
     raw: dict[str, object],
     clock: dict[str, object],
     path: dict[str, object],
@@ -579,7 +580,7 @@ def addition(
         **of_device,
     }
     for key, section, name in (
-        ("datastore", "datastores", samples["names"]["datastores"].get(store)),
+        ("datastore", "datastores", samples["names"]["datastores"].get(store or "")),
         ("virtual_disk", "virtual_disks", ":".join(disk) if disk else None),
     ):
         if name in counted.get(section, {}):
@@ -587,7 +588,7 @@ def addition(
     adapters = {
         name: values
         for name, values in counted.get("adapters", {}).items()
-        if name in samples["names"]["adapters"].get(device, [])
+        if name in samples["names"]["adapters"].get(device or "", [])
     }
     if adapters:
         esxi["adapters"] = adapters
@@ -617,7 +618,7 @@ def _failures(host: str, device: str | None, esxi: Mapping[str, object]) -> list
     return failures
 
 
-def environment(samples: dict[str, Any], known: dict[str, Any] | None = None, host: str = "") -> dict[str, object]:
+def environment(samples: Samples, known: dict[str, Any] | None = None, host: str = "") -> dict[str, object]:
     """The host's fingerprint for hosts/<host>.json, its settings (fingerprint.py) among it.
 
     known: layers by name; the LUNs of those on this host go by them, as a LUN's own name is another one each time it is made.

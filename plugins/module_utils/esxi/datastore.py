@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -35,8 +35,9 @@ from ..core.steps import Step
 from ..core.times import utc
 from . import scsi
 from .datastore_contents import HA_FOLDER, STAMP_FILE, Contents, datastore, listed, refuse_left, stores_of
+from .params import DatastoresDatastoreOption
 from .session import STAMP_KEY, Session
-from .states import DiskContents, HostSystem, Store, StoreDisk, StoresState, Volume
+from .states import DiskContents, HostSystem, Store, StoreDisk, StoresState, StoreWant, Volume
 
 VMFS_VERSIONS = (5, 6)
 # What is said of a LUN of others that the user has named.
@@ -167,7 +168,7 @@ def mounting(mounts: list[Any], names: dict[Any, str], host: HostSystem) -> list
 
 def plan(
     state: StoresState,
-    want: dict[str, Any],
+    want: StoreWant,
     look: Any,
     recorded: dict[str, Any],
     intended: Any = lambda _volume: None,
@@ -209,7 +210,7 @@ def plan(
     return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, look, recorded, intended)
 
 
-def _refuse_unusable(store: Store | None, want: dict[str, Any]) -> None:
+def _refuse_unusable(store: Store | None, want: StoreWant) -> None:
     """Refuse a datastore of others that the host does not offer to guests."""
     if store is None:
         raise Failure(
@@ -227,7 +228,7 @@ def _refuse_unusable(store: Store | None, want: dict[str, Any]) -> None:
         )
 
 
-def behind(state: StoresState, want: dict[str, Any]) -> bool:
+def behind(state: StoresState, want: StoreWant) -> bool:
     """Whether what the host shows of its volumes is behind what is on the device, because another host has made a volume there, or destroyed it.
 
     want: {type, name, naa}. Without naa, which a teardown may not know, the devices of the datastore of that name are looked at.
@@ -261,7 +262,7 @@ def rescanned(session: Session, host: HostSystem, names: list[str], wait_s: floa
     return state
 
 
-def visible(state: StoresState, want: dict[str, Any]) -> bool:
+def visible(state: StoresState, want: StoreWant) -> bool:
     """Whether the host shows a datastore as it is wanted; it tells of a change a while after the call that made it."""
     volume = next(
         (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
@@ -271,7 +272,7 @@ def visible(state: StoresState, want: dict[str, Any]) -> bool:
     return volume is None or (want["state"] == "unmounted" and volume["type"] == "VMFS" and not volume["mounted"])
 
 
-def fits(volume: Volume, want: dict[str, Any]) -> bool:
+def fits(volume: Volume, want: StoreWant) -> bool:
     if want["type"] == "nfs":
         return volume["remote"] == f"{want['server']}:{want['path']}"
     return volume["type"] == "VMFS" and (want["naa"] is None or want["naa"] in volume["naa"])
@@ -293,7 +294,7 @@ def contents(disk: DiskContents) -> list[str]:
     return reasons
 
 
-def refuse_contents(disk: StoreDisk, want: dict[str, Any]) -> list[Any]:
+def refuse_contents(disk: StoreDisk, want: StoreWant) -> list[Any]:
     """Refuse a disk that is not proven blank; what is overwritten when it is named nevertheless."""
     reasons = contents(disk)
     if reasons and not want["allowed"]:
@@ -318,7 +319,7 @@ def refuse_contents(disk: StoreDisk, want: dict[str, Any]) -> list[Any]:
     return [*reasons, UNSEEN]
 
 
-def refuse_taken(disk: StoreDisk, want: Mapping[str, object]) -> None:
+def refuse_taken(disk: StoreDisk, want: StoreWant) -> None:
     """Refuse a disk that the host does not name as free; no variable helps against that."""
     if not disk["available"]:
         raise Failure(
@@ -330,7 +331,7 @@ def refuse_taken(disk: StoreDisk, want: Mapping[str, object]) -> None:
         )
 
 
-def refuse_used(vms: list[str], want: dict[str, object]) -> None:
+def refuse_used(vms: list[str], want: StoreWant) -> None:
     if not vms:
         return
     remedy = "Remove them first, those that are turned off, too; the role guest_vm removes the testbed's."
@@ -345,7 +346,7 @@ def refuse_used(vms: list[str], want: dict[str, object]) -> None:
     )
 
 
-def refuse_shared(hosts: list[str], want: dict[str, Any]) -> None:
+def refuse_shared(hosts: list[str], want: StoreWant) -> None:
     """Refuse to destroy what a host mounts that is not of the testbed: whatever it has there would be gone."""
     strangers = sorted(set(hosts) - set(want["hosts"]))
     if strangers:
@@ -380,7 +381,7 @@ def inaccessible(volume: Volume, why: str) -> Failure:
     )
 
 
-def name_taken(want: Mapping[str, object], volume: Volume) -> Failure:
+def name_taken(want: StoreWant, volume: Volume) -> Failure:
     return Failure(
         "datastore_name_taken",
         f"There is a datastore {want['name']} already: {where(volume)}.",
@@ -401,7 +402,7 @@ def works(state: StoresState, volume: Volume) -> bool:
     return any(scsi.works(disk["state"]) for naa in volume["naa"] if (disk := state["disks"].get(naa)))
 
 
-def replaced(state: StoresState, want: dict[str, Any], volume: Volume, recorded: dict[str, Any]) -> bool:
+def replaced(state: StoresState, want: StoreWant, volume: Volume, recorded: dict[str, Any]) -> bool:
     """Whether the volume is this testbed's own on a device that cannot come back: it is lost for good, or its LUN is another device now."""
     known = recorded.get(volume["uuid"])
     if volume["type"] != "VMFS" or not known or volume["accessible"] or works(state, volume):
@@ -410,7 +411,7 @@ def replaced(state: StoresState, want: dict[str, Any], volume: Volume, recorded:
     return gone(state, volume) or (want["naa"] is not None and known["layer"] == want["layer"])
 
 
-def _release(want: dict[str, Any], volume: Volume) -> Step:
+def _release(want: StoreWant, volume: Volume) -> Step:
     return {
         "op": "release",
         "target": want["name"],
@@ -421,7 +422,7 @@ def _release(want: dict[str, Any], volume: Volume) -> Step:
     }
 
 
-def _present_nfs(want: dict[str, object], volume: Volume | None) -> list[Any]:
+def _present_nfs(want: StoreWant, volume: Volume | None) -> list[Any]:
     if volume is None:
         return [
             {
@@ -438,7 +439,7 @@ def _present_nfs(want: dict[str, object], volume: Volume | None) -> list[Any]:
 
 def _present_vmfs(
     state: StoresState,
-    want: dict[str, Any],
+    want: StoreWant,
     volume: Volume | None,
     look: Any,
     recorded: dict[str, object],
@@ -487,7 +488,7 @@ def _present_vmfs(
     return _unstamped(want, volume, look, intended)
 
 
-def _unstamped(want: dict[str, Any], volume: Volume, look: Any, intended: Any) -> list[Any]:
+def _unstamped(want: StoreWant, volume: Volume, look: Any, intended: Any) -> list[Any]:
     """The step that gives a datastore of this testbed its stamp; none where it has it. Raises datastore_foreign for one that is somebody else's."""
     owner = look.stamp(want["name"])
     if owner == want["testbed_id"]:
@@ -508,7 +509,7 @@ def _unstamped(want: dict[str, Any], volume: Volume, look: Any, intended: Any) -
     return [{"op": "stamp", "target": want["name"], "was": f"begun at {begun} and cut off", "will": "this testbed's"}]
 
 
-def _create(disk: StoreDisk, want: dict[str, object]) -> dict[str, object]:
+def _create(disk: StoreDisk, want: StoreWant) -> dict[str, object]:
     return {
         "op": "create_vmfs",
         "target": want["name"],
@@ -518,7 +519,7 @@ def _create(disk: StoreDisk, want: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _own_lost(volume: Volume, want: dict[str, object], recorded: dict[str, object]) -> None:
+def _own_lost(volume: Volume, want: StoreWant, recorded: dict[str, object]) -> None:
     if volume["uuid"] not in recorded:
         raise inaccessible(volume, "nothing proves that it is this testbed's")
     refuse_used(volume["vms"], want)
@@ -526,7 +527,7 @@ def _own_lost(volume: Volume, want: dict[str, object], recorded: dict[str, objec
 
 def _unmount(
     _state: StoresState,
-    want: dict[str, Any],
+    want: StoreWant,
     volume: Volume,
     look: Any,
     recorded: dict[str, Any],
@@ -546,7 +547,7 @@ def _unmount(
 
 def _destroy(
     state: StoresState,
-    want: dict[str, Any],
+    want: StoreWant,
     volume: Volume,
     look: Any,
     recorded: dict[str, Any],
@@ -589,7 +590,7 @@ class Datastores:
         self.session, self.host, self.look = session, host, Contents(session, host)
         self.intentions = intentions
         self.system, self.storage = host.configManager.datastoreSystem, host.configManager.storageSystem
-        self.calls = {
+        self.calls: dict[str, Callable[[Step, StoreWant], object]] = {
             "create_vmfs": self._create_vmfs,
             "create_nfs": self._create_nfs,
             "stamp": self._stamp,
@@ -600,7 +601,7 @@ class Datastores:
             "release_nfs": self._remove,
         }
 
-    def apply(self, step: Step, want: dict[str, Any]) -> None:
+    def apply(self, step: Step, want: StoreWant) -> None:
         try:
             with self.session.doing(f"{step['op'].replace('_', ' ')} the datastore {want['name']}"):
                 self.calls[step["op"]](step, want)
@@ -624,7 +625,7 @@ class Datastores:
         with self.session.doing("look for datastores"), self.session.patient():
             self.storage.RescanVmfs()
 
-    def offer(self, step: Step, want: dict[str, Any]) -> Any:
+    def offer(self, step: Step, want: StoreWant) -> Any:
         """The host's own proposal for a VMFS on the whole device; changes nothing."""
         offers = self.versions_offered(step["device"], want["version"])
         whole = self.whole(offers)
@@ -636,7 +637,7 @@ class Datastores:
         kind = self.session.vim.host.VmfsDatastoreOption.AllExtentInfo
         return [offer for offer in offers if isinstance(offer.info, kind)]
 
-    def not_offered(self, step: Step, want: dict[str, Any]) -> Failure:
+    def not_offered(self, step: Step, want: StoreWant) -> Failure:
         """Why a host proposes no VMFS on a device: it makes another version only, or none there."""
         for other in VMFS_VERSIONS:
             if other != want["version"] and self.whole(self.versions_offered(step["device"], other)):
@@ -660,7 +661,7 @@ class Datastores:
         except self.session.vmodl.fault.InvalidArgument:
             return []
 
-    def _create_vmfs(self, step: Step, want: dict[str, Any]) -> None:
+    def _create_vmfs(self, step: Step, want: StoreWant) -> None:
         # Looked at once more: between plan and now another host may have made something of it.
         disk = on_disks(self.session, self.host, {want["naa"]: step["device"]})[want["naa"]]
         refuse_taken(disk, want)
@@ -678,7 +679,7 @@ class Datastores:
             raise
 
     @contextlib.contextmanager
-    def _intended(self, want: dict[str, Any]) -> Iterator[None]:
+    def _intended(self, want: StoreWant) -> Iterator[None]:
         """Around a call that makes something. When the host refuses it nothing comes of it; when its answer does not come, something may."""
         self.intentions.keep(want)
         try:
@@ -687,13 +688,13 @@ class Datastores:
             self.intentions.drop(want["name"])
             raise
 
-    def _write_stamp(self, store: object, want: Mapping[str, object]) -> None:
+    def _write_stamp(self, store: object, want: StoreWant) -> None:
         self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
 
-    def _stamp(self, _step: Step, want: dict[str, Any]) -> None:
+    def _stamp(self, _step: Step, want: StoreWant) -> None:
         self._write_stamp(datastore(self.session, self.host, want["name"]), want)
 
-    def _create_nfs(self, _step: Step, want: dict[str, object]) -> None:
+    def _create_nfs(self, _step: Step, want: StoreWant) -> None:
         spec = self.session.vim.host.NasVolume.Specification(
             remoteHost=want["server"],
             remotePath=want["path"],
@@ -704,7 +705,7 @@ class Datastores:
         with self._intended(want):
             self.system.CreateNasDatastore(spec)
 
-    def _mount(self, step: Step, want: dict[str, Any]) -> None:
+    def _mount(self, step: Step, want: StoreWant) -> None:
         self.storage.MountVmfsVolume(step["uuid"])
         try:
             owner = self.look.stamp(want["name"])
@@ -716,10 +717,10 @@ class Datastores:
             self.storage.UnmountVmfsVolume(step["uuid"])
             raise
 
-    def _unmount(self, step: Step, _want: dict[str, Any]) -> None:
+    def _unmount(self, step: Step, _want: StoreWant) -> None:
         self.storage.UnmountVmfsVolume(step["uuid"])
 
-    def _release(self, step: Step, want: dict[str, Any]) -> None:
+    def _release(self, step: Step, want: StoreWant) -> None:
         """Unmount what is lost with its device; a rescan then makes the host forget it. Nothing is written to any device."""
         if step["mounted"]:
             self.storage.UnmountVmfsVolume(step["uuid"])
@@ -740,20 +741,20 @@ class Datastores:
                 )
             time.sleep(RELEASE_POLL_S)
 
-    def _destroy(self, step: Step, want: dict[str, Any]) -> None:
+    def _destroy(self, step: Step, want: StoreWant) -> None:
         # Looked at once more: between plan and now somebody may have put something there.
         if not step["discard"]:
             refuse_left(self.look.entries(want["name"]), want["name"])
         self._remove(step, want)
 
-    def _remove(self, _step: Step, want: dict[str, Any]) -> None:
+    def _remove(self, _step: Step, want: StoreWant) -> None:
         store = datastore(self.session, self.host, want["name"])
         if store is not None:
             with self.session.patient():
                 self.system.RemoveDatastore(store)
 
 
-def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None, store: Store | None = None) -> Layer:
+def layer_of(want: StoreWant, volume: Volume | None, parent: str | None, store: Store | None = None) -> Layer:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path.
 
     store: one of type existing as the host offers it.
@@ -785,7 +786,7 @@ def layer_of(want: dict[str, Any], volume: Volume | None, parent: str | None, st
 
 
 def remembered(
-    recorded: dict[str, Any], wanted: list[Any], state: StoresState, made: tuple[str, ...] = ()
+    recorded: dict[str, Any], wanted: list[StoreWant], state: StoresState, made: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were.
 
@@ -806,24 +807,24 @@ def remembered(
 
 
 def check(
-    entry: dict[str, Any],
+    entry: DatastoresDatastoreOption,
     layers: dict[str, Layer],
     variable: str,
     testbed_id: str,
     state: str,
     check_mode: bool = False,
-    allow_device: list[Any] | tuple[Any, ...] = (),
+    allow_device: Sequence[str] = (),
     discard_contents: bool = False,
-    hosts: list[Any] | tuple[Any, ...] = (),
+    hosts: Sequence[str] = (),
     remembers: bool = False,
-) -> dict[str, Any]:
+) -> StoreWant:
     """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet.
 
     allow_device: devices that may be overwritten whatever is on them, by identifier or path. hosts: names of those that may mount it besides this one.
     remembers: whether there is a record of what this testbed has made.
     """
     kind = entry["type"]
-    want = {
+    want: StoreWant = {
         "name": entry["name"],
         "type": kind,
         "version": entry["version"],

@@ -9,10 +9,12 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.kept_record import KeptRecord
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from .datastore import Datastores, behind, check, fits, layer_of, plan, read, remembered, visible
 from .intentions import AREA, Intentions
-from .states import HostSystem, StoresState
+from .params import DatastoresParams
+from .session import Session
+from .states import HostSystem, StoresState, StoreWant
 
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
@@ -40,7 +42,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(session: Session, params: DatastoresParams, check_mode: bool) -> dict[str, Any]:
     host = session.host()
     with session.doing("read the host's name"):
         area = f"datastore-{params['testbed_id']}"
@@ -71,7 +73,7 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
         # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
         stores.rescan()
 
-    def awaited(seen: StoresState, want: dict[str, Any]) -> bool:
+    def awaited(seen: StoresState, want: StoreWant) -> bool:
         return behind(seen, want) or intentions.awaited(seen, want, params["long_timeout_s"])
 
     state = session.until(
@@ -119,14 +121,14 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
     return result
 
 
-def kept_for_others(state: StoresState, plans: list[Any]) -> list[str]:
+def kept_for_others(state: StoresState, plans: list[tuple[StoreWant, list[Step]]]) -> list[str]:
     """The datastores that are to go and stay: shares that were there before the testbed."""
     going = [want for want, steps in plans if want["state"] != "present" and want["type"] == "nfs" and not steps]
     there = {volume["name"]: volume for volume in state["volumes"]}
     return sorted(want["name"] for want in going if want["name"] in there and fits(there[want["name"]], want))
 
 
-def settle(session: Any, host: HostSystem, wanted: list[Any], wait_s: float) -> StoresState:
+def settle(session: Session, host: HostSystem, wanted: list[StoreWant], wait_s: float) -> StoresState:
     """The state once the host shows what was done, so that who reads it next sees it."""
     state: StoresState = session.until(
         lambda: read(session, host), lambda seen: all(visible(seen, want) for want in wanted), wait_s
@@ -142,7 +144,7 @@ def settle(session: Any, host: HostSystem, wanted: list[Any], wait_s: float) -> 
     return state
 
 
-def remember(memory: KeptRecord, wanted: list[Any], state: StoresState, made: tuple[str, ...]) -> None:
+def remember(memory: KeptRecord, wanted: list[StoreWant], state: StoresState, made: tuple[str, ...]) -> None:
     kept = remembered(memory.data.get("datastores", {}), wanted, state, made)
     if kept != memory.data.get("datastores", {}):
         memory.data["datastores"] = kept

@@ -17,7 +17,9 @@ from . import machine_plan
 from .belongings import kept
 from .datastore import rescanned
 from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
-from .states import HostSystem, VirtualMachine
+from .params import VmParams
+from .session import Session
+from .states import HostSystem, IsoWant, MachineFacts, MachineWant, VirtualMachine
 from .transfer import Import, IsoStore, Ova, iso_plan, local_file
 
 DISK: dict[str, Any] = {
@@ -74,7 +76,7 @@ SPEC: dict[str, Any] = {
 class Source:
     """What a machine is made from: nothing, a template or an OVA. state says what will be there, before it is."""
 
-    def __init__(self, session: Any, machine: Machine) -> None:
+    def __init__(self, session: Session, machine: Machine) -> None:
         self.session, self.machine, self.ova = session, machine, None
         self.template: Any = None
         self.state: Any = None
@@ -109,7 +111,7 @@ class Source:
             self.machine.create()
 
 
-def present(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def present(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
     want = machine_plan.check(params)
     vm, here = find(session, host, want["name"])
     state: Any = read(session, host, vm) if vm is not None else None
@@ -164,22 +166,22 @@ def datastores_to_come(layers: dict[str, Layer], there: Mapping[str, object]) ->
     return {str(name): {"accessible": True, "free_bytes": sys.maxsize} for name in names - {None} - set(there)}
 
 
-def upload_to_come(iso: dict[str, Any], testbed_id: str) -> list[Step]:
+def upload_to_come(iso: IsoWant, testbed_id: str) -> list[Step]:
     """The step that brings an image onto a datastore that is yet to be made."""
     return iso_plan(iso, testbed_id, None, None, local_file(iso["src"]) if iso["src"] else None)
 
 
-def away(session: Any, host: HostSystem, vm: VirtualMachine) -> list[Any]:
+def away(session: Session, host: HostSystem, vm: VirtualMachine) -> list[Any]:
     """The step that brings a machine of this testbed back from the host to which its cluster has moved it."""
     with session.doing("look where the virtual machine is"):
         return [{"op": "move", "target": vm.name, "was": vm.runtime.host.name, "will": host.name}]
 
 
 def carry_out(
-    session: Any,
+    session: Session,
     machine: Machine,
     state: Any,
-    facts: dict[str, Any],
+    facts: MachineFacts,
     steps: list[Step],
     source: Any,
     upload: Any,
@@ -216,9 +218,13 @@ def carry_out(
         raise
 
 
-def absent(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def absent(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
     image: Any = IsoStore.of(session, host, params) if params["state"] == "absent" else None
-    want = {"name": params["name"], "testbed_id": params["testbed_id"], "iso": image.iso if image else None}
+    want: MachineWant = {
+        "name": params["name"],
+        "testbed_id": params["testbed_id"],
+        "iso": image.iso if image else None,
+    }
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None
     if params["state"] == "released" and state is not None and not check_mode:
@@ -240,8 +246,8 @@ def absent(session: Any, host: HostSystem, params: dict[str, Any], check_mode: b
     return {**shown([*steps, *removal]), **({"kept_for_others": left} if params["state"] == "absent" else {})}
 
 
-def zeroed(session: Any, host: HostSystem, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    want = {key: params[key] for key in ("name", "testbed_id", "restart")}
+def zeroed(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
+    want: MachineWant = {"name": params["name"], "testbed_id": params["testbed_id"], "restart": params["restart"]}
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None
     steps = machine_plan.zero_plan(state, want, [disk["name"] for disk in params["disks"]])
@@ -250,6 +256,6 @@ def zeroed(session: Any, host: HostSystem, params: dict[str, Any], check_mode: b
     return shown(steps)
 
 
-def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(session: Session, params: VmParams, check_mode: bool) -> dict[str, Any]:
     work = {"present": present, "absent": absent, "released": absent, "zeroed": zeroed}[params["state"]]
     return work(session, session.host(), params, check_mode)

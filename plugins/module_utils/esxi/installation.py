@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +31,9 @@ from . import counters as esxi_counters
 from . import session as esxi
 from .machine import Machine, find, read, usable_address
 from .machine_plan import lost_parts, own
-from .states import HostSystem, MachineState, VirtualMachine
+from .params import InstallationParams
+from .session import Session
+from .states import HostSystem, InstallationWant, MachineState, Samples, VirtualMachine
 
 RECORD_KEY = "storlab.testbed.installation"
 SCHEMA = "storlab.installation/1"
@@ -69,9 +70,10 @@ MOST_EVENTS = 100
 # ---------------------------------------------------------------- planning, pure
 
 
-def check(params: dict[str, Any]) -> dict[str, Any]:
-    want = {
-        key: params[key]
+def check(params: InstallationParams) -> InstallationWant:
+    values: Any = params
+    want: Any = {
+        key: values[key]
         for key in (
             "testbed_id",
             "name",
@@ -89,7 +91,8 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     for key, least in (("installation_timeout_s", 1), ("settle_s", 0), ("reconnect_s", 0)):
         if want[key] < least:
             raise bad_value(f"{key} of {want['name']}", want[key], f"Give at least {least}.")
-    return want
+    wanted: InstallationWant = want
+    return wanted
 
 
 def record_of(state: MachineState) -> dict[str, object]:
@@ -109,7 +112,7 @@ def record_of(state: MachineState) -> dict[str, object]:
         ) from None
 
 
-def plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
+def plan(state: MachineState | None, want: InstallationWant) -> list[Step]:
     """Steps [{op, target, was, will}]; none when the installation is over and remembered as this run's."""
     name = want["name"]
     if state is None:
@@ -172,12 +175,12 @@ def plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     return [*again, _wait(want)]
 
 
-def fresh(want: dict[str, object]) -> list[Any]:
+def fresh(want: InstallationWant) -> list[Any]:
     """The steps of a machine that has just been made."""
     return [_remember(want), _power_on(want), _wait(want)]
 
 
-def _medium(state: MachineState, want: Mapping[str, object]) -> None:
+def _medium(state: MachineState, want: InstallationWant) -> None:
     name = want["name"]
     if not state["disks"]:
         raise Failure(
@@ -195,15 +198,15 @@ def _medium(state: MachineState, want: Mapping[str, object]) -> None:
         )
 
 
-def _remember(want: dict[str, Any]) -> Step:
+def _remember(want: InstallationWant) -> Step:
     return {"op": "remember", "target": want["name"], "was": None, "will": f"run {want['run_id']}"}
 
 
-def _power_on(want: dict[str, Any]) -> Step:
+def _power_on(want: InstallationWant) -> Step:
     return {"op": "power_on", "target": want["name"], "was": "off", "will": "on"}
 
 
-def _wait(want: dict[str, Any]) -> Step:
+def _wait(want: InstallationWant) -> Step:
     return {"op": "wait", "target": want["name"], "was": None, "will": f"the installation ends: {want['until']}"}
 
 
@@ -248,7 +251,7 @@ class Watch:
     says whether the last power-off was an orderly one, or is None.
     """
 
-    want: dict[str, Any]
+    want: InstallationWant
     started_s: float
     alive_s: float | None = None  # the last look at which it went on
     off_s: float | None = None  # since when looks say that it is off
@@ -322,7 +325,7 @@ class Watch:
 # ---------------------------------------------------------------- what is told, pure
 
 
-def counted(samples: dict[str, Any], started_s: float, finished_s: float, datastore: str) -> dict[str, Any]:
+def counted(samples: Samples, started_s: float, finished_s: float, datastore: str) -> dict[str, Any]:
     """What the host counted in the whole samples that lie in the installation: processor use, and the commands per second of a datastore.
 
     {interval_s, samples, sample_s, cpu, datastore: {name, read_iops, …, commands_s: {mean, p95, max}}[, simulated]}. p95 is of the samples' means.
@@ -353,10 +356,10 @@ def counted(samples: dict[str, Any], started_s: float, finished_s: float, datast
     }
 
 
-def _commands(samples: dict[str, Any], rows: list[Any], datastore: str) -> list[Any]:
+def _commands(samples: Samples, rows: list[Any], datastore: str) -> list[Any]:
     """Reads and writes a second of each sample; nothing when the host has no counters of this datastore, or has gaps in them."""
     instance = next((key for key, name in samples["names"]["datastores"].items() if name == datastore), None)
-    columns = [tuple(column) for column in samples["host_samples"]["columns"]]
+    columns: list[tuple[str | None, ...]] = [tuple(column) for column in samples["host_samples"]["columns"]]
     wanted = [(f"datastore.{counter}.average", instance) for counter in ("numberReadAveraged", "numberWriteAveraged")]
     if any(column not in columns for column in wanted):
         return []
@@ -389,15 +392,15 @@ def line(timed: dict[str, Any]) -> str:
 class Installation:
     """One installation. ``time`` may be called again after a connection broke: all that matters is remembered by the machine itself."""
 
-    params: dict[str, Any]
-    want: dict[str, Any]
+    params: InstallationParams
+    want: InstallationWant
     check_mode: bool
     plans: list[Any] = field(default_factory=list)  # the first is what the user is told
     watch: Watch | None = None
     reached_at: float | None = None  # this machine's clock
     turned_on: bool = False  # by us, just now
     without_events: str | None = None  # why the host tells none
-    samples: dict[str, Any] | None = None
+    samples: Samples | None = None
     missed: str | None = None
     samples_at: float = field(default_factory=time.monotonic)
 
@@ -448,7 +451,7 @@ class Installation:
         return result
 
     def begin(
-        self, session: Any, machine: Any, steps: list[Step], state: MachineState, record: dict[str, Any]
+        self, session: Session, machine: Any, steps: list[Step], state: MachineState, record: dict[str, Any]
     ) -> tuple[Any, ...]:
         """(record, when it was turned on by the host's clock)."""
         # From here on something may go on that a lost connection does not end.
@@ -474,7 +477,7 @@ class Installation:
         self.remember(machine, record)
         return record, started_s
 
-    def finish(self, session: Any, machine: Any, record: dict[str, Any], started_s: float) -> dict[str, Any]:
+    def finish(self, session: Session, machine: Any, record: dict[str, Any], started_s: float) -> dict[str, Any]:
         vm = machine.vm
         if self.watch is None:
             # What was turned on just now was seen to be alive then.
@@ -498,7 +501,7 @@ class Installation:
                 self.sample(session, machine.host, seen["now_s"] - started_s, 0, 0)
             time.sleep(POLL_S)
 
-    def host_ahead(self, session: Any, host: HostSystem) -> dict[str, Any]:
+    def host_ahead(self, session: Session, host: HostSystem) -> dict[str, Any]:
         """{ahead_s}: how far the host's clock is ahead of that of the events, which is its vCenter's; nothing for a host on its own."""
         if session.about["kind"] == "HostAgent":
             return {}
@@ -526,14 +529,16 @@ class Installation:
 
     # -------------------------------------------------------- counters
 
-    def count(self, session: Any, host: HostSystem, state: MachineState, record: dict[str, Any]) -> dict[str, object]:
+    def count(
+        self, session: Session, host: HostSystem, state: MachineState, record: dict[str, Any]
+    ) -> dict[str, object]:
         """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
         clock = esxi_counters.clock(session, host)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
         return {"clock": clock, **({"samples": self.samples} if self.samples else {"counters_missed": self.missed})}
 
-    def sample(self, session: object, host: HostSystem, ago_s: float, until_ago_s: float, wait_s: int) -> None:
+    def sample(self, session: esxi.Session, host: HostSystem, ago_s: float, until_ago_s: float, wait_s: int) -> None:
         now_s, self.samples_at = time.time(), time.monotonic()
         try:
             self.samples = esxi_counters.merge(
@@ -546,11 +551,11 @@ class Installation:
 
     # -------------------------------------------------------- the host
 
-    def now(self, session: Any) -> float:
+    def now(self, session: Session) -> float:
         with session.doing("read its clock"):
             return float(session.instance.CurrentTime().timestamp())
 
-    def see(self, session: Any, vm: VirtualMachine) -> dict[str, Any]:
+    def see(self, session: Session, vm: VirtualMachine) -> dict[str, Any]:
         """One look at the machine, with the host's time before and after it."""
         from_s = self.now(session)
         values = self.properties(
@@ -575,12 +580,12 @@ class Installation:
             "boot_s": boot.timestamp() if boot else None,
         }
 
-    def properties(self, session: Any, vm: VirtualMachine, *names: str) -> dict[str, Any]:
+    def properties(self, session: Session, vm: VirtualMachine, *names: str) -> dict[str, Any]:
         with session.doing(f"look at the virtual machine {self.want['name']}"):
             values: dict[str, Any] = session.properties(vm, *names)
             return values
 
-    def events(self, session: Any, vm: VirtualMachine) -> list[Any]:
+    def events(self, session: Session, vm: VirtualMachine) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
 
         A host that tells none is no reason to lose an installation that took an hour: its looks are exact to a second or two, and it is told.
@@ -619,7 +624,7 @@ class Installation:
             lambda: machine.vm.ReconfigVM_Task(spec),
         )
 
-    def booting(self, session: Any, vm: VirtualMachine) -> None:
+    def booting(self, session: Session, vm: VirtualMachine) -> None:
         """Without its image the machine would wait for a disk to boot from until the time is over."""
         values = self.properties(session, vm, "config.hardware.device", "runtime.powerState")
         if str(values["runtime.powerState"]) != "poweredOn":

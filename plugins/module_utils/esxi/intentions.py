@@ -14,7 +14,8 @@ import time
 from typing import Any
 
 from ..core.kept_record import KeptRecord
-from .states import StoresState, Volume
+from ..core.steps import Step
+from .states import StoresState, StoreWant, Volume
 
 AREA = "intended"
 
@@ -30,7 +31,7 @@ class Intentions:
         """{name: {name, naa, remote, host, time_s}}"""
         return self.memory.data.get(AREA, {}) if self.memory else {}
 
-    def keep(self, want: dict[str, Any]) -> None:
+    def keep(self, want: StoreWant) -> None:
         if self.memory:
             remote = f"{want['server']}:{want['path']}" if want["type"] == "nfs" else None
             intention = {"name": want["name"], "naa": want["naa"], "remote": remote, "host": self.host}
@@ -52,14 +53,14 @@ class Intentions:
         meant = ([intention["naa"]] if intention["naa"] else [], intention["remote"])
         return intention if place == meant else None
 
-    def awaited(self, state: StoresState, want: dict[str, Any], patience_s: float) -> bool:
+    def awaited(self, state: StoresState, want: StoreWant, patience_s: float) -> bool:
         """Whether the host may still be at work on a call that was cut, and has not shown what comes of it."""
         intention = self.kept.get(want["name"])
         if not intention or self.wall() - intention["time_s"] > patience_s:
             return False
         return not any(self.matching(volume) for volume in state["volumes"])
 
-    def settle(self, state: StoresState, plans: list[Any], patience_s: float) -> None:
+    def settle(self, state: StoresState, plans: list[tuple[StoreWant, list[Step]]], patience_s: float) -> None:
         """After a run that succeeded: forget what is there with its stamp, and what was removed. What may yet appear stays known.
 
         plans: [(what was wanted, the steps that were taken)].

@@ -40,20 +40,21 @@ from .adapter_plan import (
     refuse_used,
     settled,
 )
+from .params import IscsiParams
 from .session import Session
-from .states import AdapterLun, AdapterState, HostSystem
+from .states import AdapterLun, AdapterState, AdapterWant, HostSystem
 
 # After these nobody knows what the host has done, and nothing can be undone.
 LINE_LOST = ("connection_lost", "session_lost")
 
 
-def memories(params: dict[str, Any], host_name: str) -> tuple[Any, ...]:
+def memories(params: IscsiParams, host_name: str) -> tuple[KeptRecord, KeptRecord]:
     """What is kept on the controller of one host: the testbed's record, and which options changed since the host started."""
     folder = params["state_dir"]
     return KeptRecord(folder, f"iscsi-{params['testbed_id']}", host_name), KeptRecord(folder, "start", host_name)
 
 
-def check(params: dict[str, Any]) -> dict[str, Any]:
+def check(params: IscsiParams) -> AdapterWant:
     """What is wanted, from the module's parameters; raises bad_value."""
     check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     if params["queue_depth"] is not None and not 1 <= params["queue_depth"] <= 255:
@@ -76,7 +77,10 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
         "name": params["initiator_name"],
         "targets": targets,
         "adapter_chap": {key: own[key] or "" for key in CHAP} if own else None,
-        **{key: params[key] for key in ("options", "host_options", "queue_depth", "port_binding")},
+        "options": params["options"],
+        "host_options": params["host_options"],
+        "queue_depth": params["queue_depth"],
+        "port_binding": params["port_binding"],
     }
 
 
@@ -84,7 +88,12 @@ class Login:
     """One host's adapter on its way to what is wanted."""
 
     def __init__(
-        self, session: Session, host: HostSystem, params: dict[str, Any], want: dict[str, Any], records: tuple[Any, ...]
+        self,
+        session: Session,
+        host: HostSystem,
+        params: IscsiParams,
+        want: AdapterWant,
+        records: tuple[KeptRecord, KeptRecord],
     ) -> None:
         self.session, self.host, self.want = session, host, want
         self.record, self.start = records
@@ -263,7 +272,7 @@ def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
 
 
 def present(
-    session: Session, host: HostSystem, params: dict[str, Any], host_name: str, check_mode: bool
+    session: Session, host: HostSystem, params: IscsiParams, host_name: str, check_mode: bool
 ) -> dict[str, Any]:
     want = check(params)
     want["port_binding"] = network.devices_of(session, host, want["port_binding"])
@@ -296,9 +305,9 @@ def present(
 
 
 def absent(
-    session: Session, host: HostSystem, params: dict[str, object], host_name: str, check_mode: bool
+    session: Session, host: HostSystem, params: IscsiParams, host_name: str, check_mode: bool
 ) -> dict[str, object]:
-    want: dict[str, Any] = {"host_options": {}, "targets": []}
+    want: AdapterWant = {"host_options": {}, "targets": []}
     login = Login(session, host, params, want, memories(params, host_name))
     steps, left = absent_plan(login.state, login.record.data), kept(login.state, login.record.data)
     others = [entry_key(target) for target in came_later(login.state, login.record.data)] if left else []
@@ -379,7 +388,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(session: Session, params: IscsiParams, check_mode: bool) -> dict[str, Any]:
     """What the module esxi_iscsi does; the result may have ``warnings``."""
     host = session.host()
     with session.doing("read the host's name"):

@@ -18,7 +18,7 @@ from .datastore import on_disks
 from .datastore_contents import datastore as find_datastore
 from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan, free_lun
 from .session import POLL_S, STAMP_KEY, Session
-from .states import HostSystem, MachineState, VirtualMachine
+from .states import HostSystem, MachineFacts, MachineState, VirtualMachine
 
 SHUTDOWN_S = 60
 # Steps that are parts of one and the same reconfiguration.
@@ -263,7 +263,7 @@ def _network_of(host: HostSystem, card: Any) -> str | None:
     return next((network.name for network in host.network if getattr(network, "key", None) == port.portgroupKey), None)
 
 
-def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[str, Any]:
+def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> MachineFacts:
     """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
     vim = session.vim
     with session.doing("read what the host offers"):
@@ -273,7 +273,7 @@ def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[
             for store, values in session.all(vim.Datastore, "name", "summary.freeSpace", "summary.accessible")
             if store in mine
         }
-        facts: dict[str, Any] = {
+        facts: MachineFacts = {
             "datastores": stores,
             "networks": [network.name for network in host.network],
             "luns": {},
@@ -295,7 +295,7 @@ def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[
         proofs = on_disks(session, host, {naa: lun.devicePath for naa, lun in working.items()})
         offered = _mappable(host) if working else set()
         for naa, lun in working.items():
-            facts["luns"][naa] = {
+            mapped: Any = {
                 "size_bytes": lun.capacity.block * lun.capacity.blockSize,
                 "device": lun.deviceName,
                 "uuid": lun.uuid,
@@ -304,6 +304,7 @@ def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> dict[
                 "offered": naa in offered,
                 **proofs[naa],
             }
+            facts["luns"][naa] = mapped
         return facts
 
 
@@ -332,7 +333,7 @@ def ours(host: HostSystem, testbed_id: str) -> dict[str, list[str]]:
 class Machine:
     """Carries steps out on one machine. vm is None until it is made."""
 
-    def __init__(self, session: Session, host: HostSystem, vm: VirtualMachine | None, want: dict[str, Any]) -> None:
+    def __init__(self, session: Session, host: HostSystem, vm: VirtualMachine | None, want: Any) -> None:
         self.session, self.vim, self.host, self.want = session, session.vim, host, want
         # Only the steps that make it are carried out before there is one.
         self.vm: Any = vm
@@ -349,7 +350,7 @@ class Machine:
             "delete_file": self._delete_file,
         }
 
-    def apply(self, steps: list[Step], state: MachineState, facts: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], state: MachineState, facts: MachineFacts) -> None:
         """The steps in their order, with all that is configuration in one request."""
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
@@ -548,7 +549,7 @@ class Machine:
             spec = self.vim.vm.ConfigSpec(extraConfig=self.options(noted))
             self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
-    def configure(self, steps: list[Step], state: MachineState, facts: dict[str, Any]) -> None:
+    def configure(self, steps: list[Step], state: MachineState, facts: MachineFacts) -> None:
         spec, extra, added = self.vim.vm.ConfigSpec(deviceChange=[]), {}, []
         keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
         memory = self.want.get("memory_mib") or state["memory_mib"]

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
@@ -36,7 +36,8 @@ from ..core.steps import Step
 from . import belongings
 from .belongings import DISK_KEY
 from .datastore import UNSEEN, contents, exported
-from .states import MachineState, MappedLun
+from .params import VmDiskOption, VmIsoOption, VmParams
+from .states import DiskWant, InstallationWant, IsoWant, MachineFacts, MachineState, MachineWant, MappedLun
 
 # Set while a machine is being made: what carries it was interrupted, has never run, and is made anew.
 BUILDING_KEY = "storlab.building"
@@ -82,7 +83,7 @@ BLANK: MachineState = {
 # ---------------------------------------------------------------- what is wanted
 
 
-def check(params: dict[str, Any]) -> dict[str, Any]:
+def check(params: VmParams) -> MachineWant:
     """What is wanted of a machine, from the module's parameters; raises bad_value before anything is asked of the host.
 
     Adds to each disk: size_bytes, rdm {naa, compatibility, serial, layer} or None.
@@ -90,8 +91,9 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     name = params["name"]
     if not name or len(name) > 80 or set(name) & set("/\\%[]"):
         raise bad_value("guest_vm_guests name", name, "Use 1 to 80 characters without / \\ % [ and ].")
-    want = {
-        key: params[key]
+    values: Any = params
+    want: Any = {
+        key: values[key]
         for key in (
             "name",
             "testbed_id",
@@ -130,11 +132,12 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
         want["extra"][key] = str(value).upper() if isinstance(value, bool) else str(value)
     want["disks"] = [_disk(disk, name, params) for disk in params["disks"]]
     want["iso"] = iso_of(params["iso"], name, params["datastore"]) if params["iso"] else None
-    _no_twins(want)
-    return want
+    wanted: MachineWant = want
+    _no_twins(wanted)
+    return wanted
 
 
-def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, object]:
+def _disk(disk: VmDiskOption, name: str, params: VmParams) -> DiskWant:
     where = f"disk {disk['name']} of {name}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", disk["name"] or ""):
         raise bad_value(
@@ -150,7 +153,7 @@ def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, 
             disk["unit"],
             f"{kind} has units {units[0]} to {units[-1]}{', without 7' if 7 not in units else ''}.",
         )
-    wanted = {
+    wanted: DiskWant = {
         "name": disk["name"],
         "controller": kind,
         "bus": disk["bus"],
@@ -206,7 +209,7 @@ def _exported(layers: dict[str, Layer], name: str | None) -> bool:
     return exported(layer, layers)
 
 
-def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, object]:
+def iso_of(iso: VmIsoOption, name: str, home: str) -> IsoWant:
     path = iso["path"] or (iso["src"] or "").rsplit("/", 1)[-1]
     if not path or path.startswith("/") or ".." in path.split("/") or set(path) & set("[]"):
         raise bad_value(f"iso path of {name}", path, "Give a path relative to the datastore's root.")
@@ -219,7 +222,7 @@ def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, object]:
     }
 
 
-def _no_twins(want: dict[str, Any]) -> None:
+def _no_twins(want: MachineWant) -> None:
     names = [disk["name"] for disk in want["disks"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -301,7 +304,7 @@ class Slots:
         return f"taken are {', '.join(taken) or 'none'}"
 
 
-def place(want: dict[str, Any], state: MachineState) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def place(want: MachineWant, state: MachineState) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """({disk's name: place}, place of a CD-ROM drive that is missing or None)."""
     known = records(state)
     slots = Slots(state, [known[disk["name"]] for disk in want["disks"] if disk["name"] in known])
@@ -317,8 +320,9 @@ def place(want: dict[str, Any], state: MachineState) -> tuple[dict[str, Any], di
         now = disk_of(state, disk["name"])
         spot = {key: (now or record)[key] for key in belongings.PLACE}
         for key, value in spot.items():
-            if disk[key] not in (None, value):
-                raise differs(want, disk, key, value, disk[key])
+            wanted = cast("dict[str, Any]", disk)[key]
+            if wanted not in (None, value):
+                raise differs(want, disk, key, value, wanted)
         if now is None:
             _refuse_occupied(state, want, disk, spot)
         places[disk["name"]] = {
@@ -334,7 +338,7 @@ def place(want: dict[str, Any], state: MachineState) -> tuple[dict[str, Any], di
 
 
 def _refuse_occupied(
-    state: MachineState, want: Mapping[str, object], disk: Mapping[str, object], spot: Mapping[str, object]
+    state: MachineState, want: MachineWant, disk: Mapping[str, object], spot: Mapping[str, object]
 ) -> None:
     for other in state["disks"]:
         if all(other[key] == spot[key] for key in belongings.PLACE):
@@ -348,7 +352,7 @@ def _refuse_occupied(
             )
 
 
-def differs(want: Mapping[str, object], disk: Mapping[str, object], key: str, was: object, will: object) -> Failure:
+def differs(want: MachineWant, disk: Mapping[str, object], key: str, was: object, will: object) -> Failure:
     return Failure(
         "disk_differs",
         f"Disk {disk['name']} of {want['name']} has {key} {was}, not {will}.",
@@ -374,12 +378,12 @@ def foreign(name: str, owner: str | None) -> Failure:
     )
 
 
-def own(state: MachineState, want: dict[str, Any]) -> None:
+def own(state: MachineState, want: MachineWant | InstallationWant) -> None:
     if state["owner"] != want["testbed_id"]:
         raise foreign(want["name"], state["owner"])
 
 
-def changes(state: MachineState, want: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
+def changes(state: MachineState, want: MachineWant, facts: MachineFacts) -> list[Any]:
     """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run meanwhile."""
     name, steps = want["name"], []
 
@@ -439,7 +443,7 @@ def changes(state: MachineState, want: dict[str, Any], facts: dict[str, Any]) ->
     return steps
 
 
-def _disks(state: MachineState, want: dict[str, Any], facts: dict[str, Any], places: dict[str, Any], step: Any) -> None:
+def _disks(state: MachineState, want: MachineWant, facts: MachineFacts, places: dict[str, Any], step: Any) -> None:
     known = records(state)
     needed: dict[Any, Any] = {}
     for disk in want["disks"]:
@@ -479,7 +483,7 @@ def _disks(state: MachineState, want: dict[str, Any], facts: dict[str, Any], pla
             )
 
 
-def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], record: Mapping[str, object]) -> None:
+def _same(want: MachineWant, disk: DiskWant, now: dict[str, Any], record: Mapping[str, object]) -> None:
     if disk["rdm"]:
         for key in ("naa", "compatibility"):
             if now[key] != disk["rdm"][key]:
@@ -501,7 +505,7 @@ def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], recor
         raise differs(want, disk, "provisioning", made, disk["provisioning"])
 
 
-def free_lun(want: dict[str, object], disk: dict[str, Any], facts: dict[str, Any]) -> MappedLun:
+def free_lun(want: MachineWant, disk: DiskWant, facts: MachineFacts) -> MappedLun:
     naa = disk["rdm"]["naa"]
     lun: MappedLun | None = facts["luns"].get(naa)
     if lun is None:
@@ -533,7 +537,7 @@ def free_lun(want: dict[str, object], disk: dict[str, Any], facts: dict[str, Any
     return lun
 
 
-def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: MappedLun) -> None:
+def _refuse_unoffered(want: MachineWant, disk: DiskWant, lun: MappedLun) -> None:
     naa, where = disk["rdm"]["naa"], f"disk {disk['name']} of {want['name']}"
     if not lun["available"]:
         raise Failure(
@@ -551,7 +555,7 @@ def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: MappedLun
         )
 
 
-def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: MappedLun) -> None:
+def _refuse_overwriting(want: MachineWant, disk: DiskWant, lun: MappedLun) -> None:
     """A guest writes to a raw mapping, so the LUN is proven as one that is going to be formatted is."""
     rdm, reasons = disk["rdm"], contents(lun)
     remedy = (
@@ -574,7 +578,7 @@ def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: MappedL
         )
 
 
-def _datastore(want: Mapping[str, object], name: str, facts: dict[str, Any]) -> None:
+def _datastore(want: MachineWant, name: str, facts: MachineFacts) -> None:
     store = facts["datastores"].get(name)
     if store is None:
         raise bad_value(
@@ -592,7 +596,7 @@ def _datastore(want: Mapping[str, object], name: str, facts: dict[str, Any]) -> 
 
 
 def plan(
-    state: MachineState | None, want: dict[str, Any], facts: dict[str, Any], template: MachineState | None = None
+    state: MachineState | None, want: MachineWant, facts: MachineFacts, template: MachineState | None = None
 ) -> list[Step]:
     """Steps to state present. template: state of what the machine is made from, when it is not made empty."""
     _datastore(want, want["datastore"], facts)
@@ -615,7 +619,7 @@ def plan(
     return steps + with_power(now, want, changes(now, want, facts))
 
 
-def start_of(want: dict[str, Any], template: MachineState | None) -> MachineState:
+def start_of(want: MachineWant, template: MachineState | None) -> MachineState:
     """What a machine is when it has just been made."""
     if template is not None:
         return {
@@ -637,12 +641,12 @@ def start_of(want: dict[str, Any], template: MachineState | None) -> MachineStat
     }
 
 
-def _summary(state: MachineState, want: Mapping[str, object]) -> str:
+def _summary(state: MachineState, want: MachineWant) -> str:
     source = f"template {want['template']}" if want["template"] else f"{want['ova']}" if want["ova"] else "empty"
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
 
-def with_power(state: MachineState, want: dict[str, Any], steps: list[Step]) -> list[Step]:
+def with_power(state: MachineState, want: MachineWant, steps: list[Step]) -> list[Step]:
     """The steps between what must be done to the power before and after them."""
     held, needs_off = state["power"] != "off", [step for step in steps if step.get("off")]
     if held and needs_off and not want["restart"] and want["power"] != "off":
@@ -679,7 +683,7 @@ def lost_parts(state: MachineState) -> list[Any]:
     ]
 
 
-def absent_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
+def absent_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
     """Destroys the machine, and keeps what others attached to it or put beside it; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
@@ -700,11 +704,11 @@ def absent_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
     return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None}]
 
 
-def _forget(state: MachineState, want: Mapping[str, object]) -> dict[str, Any]:
+def _forget(state: MachineState, want: MachineWant) -> dict[str, Any]:
     return {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}
 
 
-def _dismantle(state: MachineState, want: dict[str, object]) -> list[object]:
+def _dismantle(state: MachineState, want: MachineWant) -> list[object]:
     """Takes a machine away file by file, because its folder holds files of others, and nothing says that a host leaves them when it destroys the machine."""
     snapshots = [
         {"op": "remove_snapshots", "target": want["name"], "was": snapshot["name"], "will": None}
@@ -722,7 +726,7 @@ def _dismantle(state: MachineState, want: dict[str, object]) -> list[object]:
     return [*snapshots, *disks, _forget(state, want), *files]
 
 
-def released_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step]:
+def released_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
     """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
     if state is None or state["owner"] != want["testbed_id"]:
         return []
@@ -732,7 +736,7 @@ def released_plan(state: MachineState | None, want: dict[str, Any]) -> list[Step
     return [*_kill(state, want), *parts] if parts else []
 
 
-def _kill(state: MachineState, want: Mapping[str, object]) -> list[Any]:
+def _kill(state: MachineState, want: MachineWant) -> list[Any]:
     return (
         [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}]
         if state["power"] != "off"
@@ -740,7 +744,7 @@ def _kill(state: MachineState, want: Mapping[str, object]) -> list[Any]:
     )
 
 
-def zero_plan(state: MachineState | None, want: dict[str, object], names: list[str]) -> list[Step]:
+def zero_plan(state: MachineState | None, want: MachineWant, names: list[str]) -> list[Step]:
     """Fills the testbed's disks with zeroes; all of them, or those that are named."""
     if state is None:
         raise Failure(
@@ -793,7 +797,7 @@ def made_disks(state: MachineState) -> list[Any]:
     ]
 
 
-def disk_facts(state: MachineState, want: dict[str, Any]) -> list[Any]:
+def disk_facts(state: MachineState, want: MachineWant) -> list[Any]:
     """The wanted disks as they are, for the user. serial is what the guest sees, null where that is not known.
 
     With disk.EnableUUID a guest reads the disk's UUID as its serial number at SCSI controllers; a physical mapping shows the LUN's own.

@@ -31,8 +31,9 @@ from ..core.failure import Failure, bad_value
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
 from . import scsi, settings, trust
+from .params import NetworkParams, NetworkPortOption, NetworkSwitchOption
 from .session import Session
-from .states import HostSystem, Interface, NetworkState, PortGroup
+from .states import HostSystem, Interface, NetworkState, NetworkWant, PortGroup
 
 LEAST_MTU, MOST_MTU, MOST_VLAN, LONGEST_SWITCH_NAME = 1280, 9000, 4095, 31
 AREAS = ("switches", "port_groups", "interfaces")
@@ -112,9 +113,9 @@ def _bound(session: Session, host: HostSystem) -> list[str]:
 # ---------------------------------------------------------------- what is wanted
 
 
-def check(switches: list[dict[str, Any]], ports: list[dict[str, Any]]) -> dict[str, Any]:
+def check(switches: list[NetworkSwitchOption], ports: list[NetworkPortOption]) -> NetworkWant:
     """{switches: {name: {uplinks, mtu}}, ports: {port group: {switch, vlan, uplink, address, netmask, mtu}}}; raises bad_value."""
-    wanted: dict[str, Any] = {"switches": {}, "ports": {}}
+    wanted: NetworkWant = {"switches": {}, "ports": {}}
     for switch in switches:
         name, variable = switch["name"], f"esxi_network_switches {switch['name']}"
         if not 1 <= len(name) <= LONGEST_SWITCH_NAME:
@@ -134,7 +135,12 @@ def check(switches: list[dict[str, Any]], ports: list[dict[str, Any]]) -> dict[s
             raise bad_value("esxi_network_ports port_group", name, "Name the port group.")
         if name in wanted["ports"]:
             raise bad_value("esxi_network_ports", name, "Give each interface a port group of its own.")
-        entry = {key: port[key] for key in ("switch", "vlan", "uplink", "mtu")}
+        entry: dict[str, Any] = {
+            "switch": port["switch"],
+            "vlan": port["vlan"],
+            "uplink": port["uplink"],
+            "mtu": port["mtu"],
+        }
         entry |= _address(variable, port["address"])
         if entry["address"] in taken:
             raise bad_value(
@@ -144,14 +150,14 @@ def check(switches: list[dict[str, Any]], ports: list[dict[str, Any]]) -> dict[s
         if not 0 <= port["vlan"] <= MOST_VLAN:
             raise bad_value(f"{variable} vlan", port["vlan"], f"Give 0 to {MOST_VLAN}.")
         _mtu(variable, port["mtu"])
-        switch = wanted["switches"].get(port["switch"])
-        if switch and port["uplink"] not in switch["uplinks"]:
+        there = wanted["switches"].get(port["switch"])
+        if there and port["uplink"] not in there["uplinks"]:
             raise bad_value(
-                f"{variable} uplink", port["uplink"], f"{port['switch']} has {', '.join(switch['uplinks'])}."
+                f"{variable} uplink", port["uplink"], f"{port['switch']} has {', '.join(there['uplinks'])}."
             )
-        if switch and port["mtu"] > switch["mtu"]:
+        if there and port["mtu"] > there["mtu"]:
             raise bad_value(
-                f"{variable} mtu", port["mtu"], f"Give no more than that of {port['switch']}, {switch['mtu']}."
+                f"{variable} mtu", port["mtu"], f"Give no more than that of {port['switch']}, {there['mtu']}."
             )
         wanted["ports"][name] = entry
     return wanted
@@ -208,7 +214,7 @@ def _as_recorded(there: Mapping[str, object], kept: Mapping[str, object]) -> boo
     return all(there.get(key) == value for key, value in kept.items() if key != "made")
 
 
-def recorded(record: dict[str, object], want: dict[str, Any], state: NetworkState) -> dict[str, Any]:
+def recorded(record: dict[str, object], want: NetworkWant, state: NetworkState) -> dict[str, Any]:
     """The record with what is about to be made: what is wanted and neither there nor recorded yet."""
     there, mine = by_group(state), owned(state, record)
     result = {area: {name: {**kept, "made": True} for name, kept in mine[area].items()} for area in AREAS}
@@ -245,7 +251,7 @@ def _moves(name: str, port: dict[str, Any], state: NetworkState, mine: dict[str,
 # ---------------------------------------------------------------- the plan
 
 
-def plan(state: NetworkState, want: dict[str, Any], record: dict[str, Any]) -> list[Step]:
+def plan(state: NetworkState, want: NetworkWant, record: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted; raises what must not be done, before anything is."""
     mine = owned(state, record)
     for name, switch in want["switches"].items():
@@ -391,9 +397,7 @@ def _management_switches(state: NetworkState) -> set[str]:
     return {state["port_groups"][group]["switch"] for group in groups if group in state["port_groups"]}
 
 
-def _check_port(
-    name: str, port: dict[str, Any], state: NetworkState, mine: dict[str, Any], want: dict[str, Any]
-) -> None:
+def _check_port(name: str, port: dict[str, Any], state: NetworkState, mine: dict[str, Any], want: NetworkWant) -> None:
     variable, nic = f"esxi_network_ports {name}", by_group(state).get(name)
     switch = want["switches"].get(port["switch"]) or state["switches"].get(port["switch"])
     if switch is None:
@@ -526,7 +530,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[str, object]:
+def ensure(session: Session, params: NetworkParams, check_mode: bool) -> dict[str, object]:
     """What the module esxi_network does: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
     host = session.host()
     present = params["state"] == "present"
@@ -596,16 +600,14 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     return {"changed": False, "interfaces": _interfaces(state, want)}
 
 
-def _note_settings(
-    record: KeptRecord, params: Mapping[str, object], state: NetworkState, kept: Mapping[str, object]
-) -> None:
+def _note_settings(record: KeptRecord, params: NetworkParams, state: NetworkState, kept: Mapping[str, object]) -> None:
     """Put the settings into the record, with whose they are on which host, for other testbeds to see."""
     record.data = {key: value for key, value in record.data.items() if key in AREAS}
     if kept:
         record.data |= {"settings": kept, "host": state["host"], "testbed_id": params["testbed_id"]}
 
 
-def _interfaces(state: NetworkState, want: dict[str, Any]) -> dict[str, str]:
+def _interfaces(state: NetworkState, want: NetworkWant) -> dict[str, str]:
     """{port group: interface} of what is wanted and there."""
     return {name: nic["device"] for name, nic in by_group(state).items() if name in want["ports"]}
 

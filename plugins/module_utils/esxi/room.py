@@ -59,7 +59,7 @@ def image_name(image: dict[str, Any]) -> str:
     return str(image.get("src") or f"[{image.get('datastore')}] {image.get('path')}")
 
 
-def _there(session: Session, host: HostSystem, image: dict[str, Any], stores: dict[str, Store]) -> bool:
+def _there(session: Session, host: HostSystem, image: Any, stores: dict[str, Store]) -> bool:
     if image.get("src"):
         return os.path.isfile(image["src"]) and os.access(image["src"], os.R_OK)
     store = stores.get(image.get("datastore") or "")

@@ -17,11 +17,12 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
 from . import trust
+from .params import ConnectionParams
 
 # What proves that a VM, a datastore or an adapter belongs to a testbed.
 STAMP_KEY = "storlab.testbed"
@@ -56,7 +57,7 @@ def stamp(testbed_id: str) -> str:
 class Session:
     """A logged-in connection; ends with the ``with`` block. Everything that the host refuses becomes a Failure."""
 
-    def __init__(self, params: dict[str, Any]) -> None:
+    def __init__(self, params: ConnectionParams) -> None:
         self.params = params
         try:
             from pyVim import connect
@@ -332,7 +333,7 @@ class Session:
         return "/".join(reversed(parts))
 
 
-def _read_only(params: Mapping[str, object], what: str) -> Failure:
+def _read_only(params: ConnectionParams, what: str) -> Failure:
     return Failure(
         "licence_read_only",
         f"Cannot {what}: the licence of {params['hostname']} makes its API read-only.",
@@ -340,7 +341,7 @@ def _read_only(params: Mapping[str, object], what: str) -> Failure:
     )
 
 
-def _no_permission(what: str, fault: object, params: Mapping[str, object]) -> Failure:
+def _no_permission(what: str, fault: object, params: ConnectionParams) -> Failure:
     privilege = getattr(fault, "privilegeId", None) or "unknown"
     return Failure(
         "no_permission",

@@ -31,7 +31,7 @@ from ..core.files import read_json
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step
 from .session import Session
-from .states import HostSystem
+from .states import HostSystem, SettingsWant
 
 # What nobody asks for stays as it is.
 AS_IS = "as_is"
@@ -84,17 +84,21 @@ def text_of(value: object) -> str:
 # ---------------------------------------------------------------- what is wanted
 
 
-def check(power_policy: str, ntp_servers: list[str]) -> dict[str, Any]:
+def check(power_policy: str, ntp_servers: list[str]) -> SettingsWant:
     """{setting: value} of what shall not stay as it is; raises bad_value."""
     for server in ntp_servers:
         if not _SERVER.fullmatch(server) or ntp_servers.count(server) > 1:
             remedy = "Name each time server once, by its IP address or its host name."
             raise bad_value("esxi_network_ntp_servers", server, remedy)
-    wanted = {"power_policy": None if power_policy == AS_IS else power_policy, "ntp_servers": list(ntp_servers)}
-    return {name: value for name, value in wanted.items() if value}
+    wanted: SettingsWant = {}
+    if power_policy and power_policy != AS_IS:
+        wanted["power_policy"] = power_policy
+    if ntp_servers:
+        wanted["ntp_servers"] = list(ntp_servers)
+    return wanted
 
 
-def _values(state: dict[str, Any], want: dict[str, Any]) -> dict[str, object]:
+def _values(state: dict[str, Any], want: SettingsWant) -> dict[str, object]:
     """What is wanted with the service that goes by the servers; raises what the host cannot have."""
     values = dict(want)
     if "power_policy" in want:
@@ -118,7 +122,7 @@ def _values(state: dict[str, Any], want: dict[str, Any]) -> dict[str, object]:
 # ---------------------------------------------------------------- the plan
 
 
-def left(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+def left(state: dict[str, Any], want: SettingsWant, kept: dict[str, Any]) -> list[str]:
     """The settings that this testbed has set and wants no more, and that others have changed meanwhile. They stay."""
     return [name for name, entry in kept.items() if name not in _values(state, want) and not _known(entry, state[name])]
 
@@ -131,7 +135,7 @@ def _known(entry: dict[str, Any], now: object) -> bool:
     return now in values
 
 
-def warnings(state: dict[str, Any], want: dict[str, object], kept: dict[str, Any]) -> list[str]:
+def warnings(state: dict[str, Any], want: SettingsWant, kept: dict[str, Any]) -> list[str]:
     return [
         f"Somebody has changed the {NAMES[name]} of {state['host']} from {text_of(kept[name]['ours'][-1])} to {text_of(state[name])}, "
         f"and this testbed leaves that. Before the testbed: {text_of(kept[name]['was'])}."
@@ -139,7 +143,7 @@ def warnings(state: dict[str, Any], want: dict[str, object], kept: dict[str, Any
     ]
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any], others: dict[str, str]) -> list[Step]:
+def plan(state: dict[str, Any], want: SettingsWant, kept: dict[str, Any], others: dict[str, str]) -> list[Step]:
     """The steps from the state to what is wanted, and to what was before of what is wanted no more; raises what must not be done.
 
     others: {setting: testbed} that other testbeds have set.
@@ -167,7 +171,7 @@ def plan(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any], othe
     return steps
 
 
-def _wills(state: dict[str, object], want: dict[str, object], kept: dict[str, Any]) -> dict[str, Any]:
+def _wills(state: dict[str, object], want: SettingsWant, kept: dict[str, Any]) -> dict[str, Any]:
     """{setting: value} of all that this testbed has a say in."""
     values, stay = _values(state, want), left(state, want, kept)
     # Servers that others have set need the service that is there.
@@ -229,7 +233,7 @@ def noted(state: dict[str, Any], kept: dict[str, Any], steps: list[Step]) -> dic
     return result
 
 
-def confirmed(state: dict[str, object], want: dict[str, object], kept: dict[str, Any]) -> dict[str, Any]:
+def confirmed(state: dict[str, object], want: SettingsWant, kept: dict[str, Any]) -> dict[str, Any]:
     """The record once all is there: what is wanted, and was otherwise before."""
     result = {}
     for name, value in _values(state, want).items():

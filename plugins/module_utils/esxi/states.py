@@ -221,3 +221,140 @@ class MachineState(TypedDict, total=False):
     snapshots: list[dict[str, Any]]  # {name, disks: [{uuid, chain}]}
     layout: list[dict[str, str]]  # {path, type} of its files
     folder: list[str]  # what lies in its folder, where it is to be destroyed
+
+
+# ---------------------------------------------------------------- what is wanted, as the checks of the modules' options return it
+
+
+class AdapterWant(TypedDict, total=False):
+    testbed_id: str
+    name: Any  # text, or None to keep what there is
+    targets: list[dict[str, Any]]
+    adapter_chap: Any  # {chap_user, …}, or None
+    options: dict[str, Any]
+    host_options: dict[str, Any]
+    queue_depth: int | None
+    port_binding: list[str]
+
+
+class SettingsWant(TypedDict, total=False):
+    """The settings that shall not stay as they are."""
+
+    power_policy: str
+    ntp_servers: list[str]
+
+
+class NetworkWant(TypedDict, total=False):
+    switches: dict[str, dict[str, Any]]
+    ports: dict[str, dict[str, Any]]
+    settings: SettingsWant
+
+
+class StoreWant(TypedDict, total=False):
+    """A datastore that is wanted."""
+
+    name: str
+    type: str
+    version: int
+    server: Any
+    path: Any
+    naa: Any
+    compatibility: str | None
+    testbed_id: str
+    state: str
+    layer: Any
+    allowed: bool
+    exported: bool
+    discard: bool
+    hosts: list[str]
+    remembers: bool
+    check_mode: bool
+    generation: str | None
+
+
+class DiskWant(TypedDict):
+    """A disk of a machine that is wanted."""
+
+    name: str
+    controller: str
+    bus: int | None
+    unit: int | None
+    datastore: str
+    provisioning: Any  # None of a LUN that is mapped raw
+    size_bytes: Any
+    rdm: Any  # {naa, serial, compatibility, layer, exported, allowed}, or None
+
+
+class IsoWant(TypedDict):
+    """The image in a machine's drive: the file that is sent, and where it is put."""
+
+    src: Any
+    path: str
+    datastore: str
+    sidecar: str
+    backing: str
+
+
+class MachineWant(TypedDict, total=False):
+    """A machine that is wanted."""
+
+    name: str
+    testbed_id: str
+    datastore: str
+    guest_id: Any
+    vcpus: Any
+    memory_mib: Any
+    power: str
+    restart: bool
+    template: Any
+    ova: Any
+    nics: list[dict[str, Any]]
+    reserve: bool
+    extra: dict[str, str]
+    disks: list[DiskWant]
+    iso: Any  # an IsoWant, or None
+
+
+class MachineFacts(TypedDict, total=False):
+    """The things that a host offers to a machine."""
+
+    datastores: dict[str, dict[str, Any]]
+    networks: list[str]
+    luns: dict[str, MappedLun]
+
+
+class InstallationWant(TypedDict):
+    testbed_id: str
+    name: str
+    run_id: str
+    until: str
+    installation_timeout_s: int
+    settle_s: int
+    reconnect_s: int
+    join: bool
+    power_off_at_timeout: bool
+
+
+# ---------------------------------------------------------------- counters
+
+
+class Table(TypedDict, total=False):
+    """Samples of one entity: each row has its end, its length and a value for each column."""
+
+    columns: list[list[str]]
+    rows: list[list[Any]]
+
+
+class Samples(TypedDict, total=False):
+    """The counters of a host, as counters.read reads them."""
+
+    host: str
+    product: Any
+    simulated: bool
+    clock: dict[str, Any]
+    sample_s: int
+    hardware: dict[str, Any]
+    names: dict[str, dict[str, Any]]
+    host_samples: Table
+    machines: dict[str, Table]
+    settings: dict[str, Any]

@@ -26,8 +26,9 @@ from ..core.failure import Failure, bad_value
 from ..core.steps import Step
 from .datastore_contents import datastore as find_datastore
 from .machine_plan import iso_of
+from .params import VmParams
 from .session import POLL_S, STAMP_KEY, Session, error_text
-from .states import HostSystem
+from .states import HostSystem, IsoWant, MachineWant
 
 BLOCK_BYTES = 1 << 20
 DESCRIPTOR_BYTES = 16 << 20
@@ -53,7 +54,7 @@ def local_file(path: str) -> dict[str, Any]:
 
 
 def iso_plan(
-    iso: dict[str, Any],
+    iso: IsoWant,
     testbed_id: str,
     size_bytes: int | None,
     sidecar: dict[str, object] | None,
@@ -96,14 +97,14 @@ def iso_plan(
 class IsoStore:
     """One ISO image on its datastore."""
 
-    def __init__(self, session: Session, host: HostSystem, iso: dict[str, Any], testbed_id: str) -> None:
+    def __init__(self, session: Session, host: HostSystem, iso: IsoWant, testbed_id: str) -> None:
         self.session, self.host, self.iso, self.testbed_id = session, host, iso, testbed_id
         self.store = find_datastore(session, host, iso["datastore"])
         if self.store is None:
             raise bad_value("iso datastore", iso["datastore"], "Name a datastore of the host.")
 
     @classmethod
-    def of(cls, session: Session, host: HostSystem, params: dict[str, Any]) -> Any:
+    def of(cls, session: Session, host: HostSystem, params: VmParams) -> Any:
         """The image of a machine that goes; None when there is none, or nothing to find it on."""
         name = (params["iso"] or {}).get("datastore") or params["datastore"]
         store = find_datastore(session, host, name) if params["iso"] and name else None
@@ -293,7 +294,7 @@ class _Stream:
 class Import:
     """The import of an OVA on a host."""
 
-    def __init__(self, session: Session, host: HostSystem, ova: Ova, want: dict[str, Any], pool: Any) -> None:
+    def __init__(self, session: Session, host: HostSystem, ova: Ova, want: MachineWant, pool: Any) -> None:
         self.session, self.host, self.ova, self.want, self.pool = session, host, ova, want, pool
         params = session.vim.OvfManager.CreateImportSpecParams(
             entityName=want["name"], diskProvisioning="thin", locale="", deploymentOption="", hostSystem=host

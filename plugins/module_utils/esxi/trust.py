@@ -18,6 +18,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import write_whole
+from .params import ConnectionParams
 
 PARTIAL_CHAIN = 0x80000  # ssl.VERIFY_X509_PARTIAL_CHAIN, which Python 3.9 has no name for
 OTHER_NAME = (62, 64)  # OpenSSL's codes for a certificate of another host name and of another address
@@ -53,7 +54,7 @@ def written(fingerprint: str) -> str:
     return ":".join(re.findall("..", fingerprint.upper()))
 
 
-def context_for(params: dict[str, Any]) -> ssl.SSLContext:
+def context_for(params: ConnectionParams) -> ssl.SSLContext:
     """How the host's certificate is checked. Takes ``thumbprint``, ``ca_path`` and ``validate_certs`` of the module; raises bad_value."""
     thumbprint, ca_path = params["thumbprint"], params["ca_path"]
     if thumbprint:
@@ -82,7 +83,7 @@ def context_for(params: dict[str, Any]) -> ssl.SSLContext:
 # ---------------------------------------------------------------- what is refused
 
 
-def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: dict[str, Any]) -> Failure:
+def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: ConnectionParams) -> Failure:
     """Why the certificate is refused, and whether ``thumbprint`` or ``ca_path`` or another ``hostname`` helps."""
     where = f"{params['hostname']}:{params['port']}"
     shown = _shown(params)
@@ -115,7 +116,7 @@ def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: di
     return Failure("certificate_untrusted", what, remedy, fingerprint=shown["fingerprint"] if shown else None)
 
 
-def _shown(params: dict[str, object]) -> dict[str, Any] | None:
+def _shown(params: ConnectionParams) -> dict[str, Any] | None:
     """{fingerprint, names, issuer, own} of the certificate that the host shows; None when it cannot be read."""
     try:
         blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -142,7 +143,7 @@ def _shown(params: dict[str, object]) -> dict[str, Any] | None:
     }
 
 
-def _passes_without_strict_check(params: dict[str, Any]) -> bool:
+def _passes_without_strict_check(params: ConnectionParams) -> bool:
     context = ssl.create_default_context(cafile=params["ca_path"])
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:
@@ -152,7 +153,7 @@ def _passes_without_strict_check(params: dict[str, Any]) -> bool:
     return True
 
 
-def _certificate(params: dict[str, Any], context: ssl.SSLContext, binary: bool) -> Any:
+def _certificate(params: ConnectionParams, context: ssl.SSLContext, binary: bool) -> Any:
     line = socket.create_connection((params["hostname"], params["port"]), timeout=params["timeout_s"])
     with line, context.wrap_socket(line, server_hostname=params["hostname"]) as tls:
         return tls.getpeercert(binary)
@@ -161,7 +162,7 @@ def _certificate(params: dict[str, Any], context: ssl.SSLContext, binary: bool) 
 # ---------------------------------------------------------------- for modules of others, which know no fingerprint
 
 
-def handed_on(params: dict[str, object], file: str) -> dict[str, object]:
+def handed_on(params: ConnectionParams, file: str) -> dict[str, object]:
     """{validate_certs, ca_file}: how a module that knows no ``thumbprint`` checks the certificate that is checked here already.
 
     ca_file is for the environment's SSL_CERT_FILE; None for what the controller trusts. A certificate that is known by its fingerprint is

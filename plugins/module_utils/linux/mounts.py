@@ -12,7 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Any
+
+from .nouns import Mount
 
 TABLE = "/proc/self/mountinfo"
 # Where the kernel is configured by folders: the targets of LIO.
@@ -24,12 +25,12 @@ FIRST = ("sync", "dirsync", "mand", "lazytime")
 REMOVED = " (deleted)"
 
 
-def parse(text: str) -> list[dict[str, Any]]:
+def parse(text: str) -> list[Mount]:
     """The mounts of a table; a line that is cut short, as of a process that ends meanwhile, is left out.
 
     The kernel writes as octal what separates lines and fields, and nothing else: a carriage return is part of a name. A source may be empty.
     """
-    mounts = []
+    mounts: list[Mount] = []
     for line in text.split("\n"):
         left, _, right = line.partition(" - ")
         fields, tail = left.split(" "), right.split(" ")
@@ -46,7 +47,7 @@ def parse(text: str) -> list[dict[str, Any]]:
     return mounts
 
 
-def read(path: str = TABLE) -> list[dict[str, Any]]:
+def read(path: str = TABLE) -> list[Mount]:
     """The mounts of a process; empty when it has no table (it ended, or a test gives another root)."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
@@ -55,7 +56,7 @@ def read(path: str = TABLE) -> list[dict[str, Any]]:
         return []
 
 
-def sources(mount: dict[str, Any]) -> list[str]:
+def sources(mount: Mount) -> list[str]:
     """The devices of a mount. A file system of several shows one of them (Btrfs) or all, with colons between: '/dev/sdc1:/dev/sdc2' (bcachefs)."""
     return re.split(r":(?=/)", mount["source"]) if mount["source"].startswith("/") else []
 
@@ -85,12 +86,12 @@ def _options(of_mount: str, of_file_system: str) -> str:
     )
 
 
-def mounted_at(mounts: list[dict[str, object]], mount_point: str) -> dict[str, Any] | None:
+def mounted_at(mounts: list[Mount], mount_point: str) -> Mount | None:
     """What is seen at a mount point; None when nothing is mounted there."""
     return next((mount for mount in reversed(mounts) if mount["mount_point"] == mount_point), None)
 
 
-def holding(mounts: list[dict[str, Any]], path: str) -> dict[str, Any] | None:
+def holding(mounts: list[Mount], path: str) -> Mount | None:
     """The mount whose file system holds a resolved path: of those above it, or at it, the lowest and of these the last."""
     above = [mount for mount in mounts if os.path.join(path, "").startswith(os.path.join(mount["mount_point"], ""))]
     return max(enumerate(above), key=lambda pair: (len(pair[1]["mount_point"]), pair[0]), default=(0, None))[1]
@@ -103,8 +104,8 @@ def no_place(path: str, table: str = TABLE) -> dict[str, str]:
     should be.
     """
     place, mounts = os.path.abspath(path), read(table)
-    mount = holding(mounts, place) or {}
-    if mount.get("mount_point") == place or mount.get("filesystem", "").startswith("nfs"):
+    mount = holding(mounts, place)
+    if mount and (mount["mount_point"] == place or mount["filesystem"].startswith("nfs")):
         # A server that does not answer must not be asked: who looks at its folders waits for it.
         return {}
     try:
@@ -114,17 +115,17 @@ def no_place(path: str, table: str = TABLE) -> dict[str, str]:
             place = os.path.dirname(place)
         if not os.path.isdir(place):
             return {"problem": "below_file", "at": place}
-        mount = holding(mounts, os.path.realpath(place)) or {}
-        if mount.get("filesystem") in WITHOUT_FOLDERS:
+        mount = holding(mounts, os.path.realpath(place))
+        if mount and mount["filesystem"] in WITHOUT_FOLDERS:
             return {"problem": "no_folders", "at": place}
         if os.statvfs(place).f_flag & os.ST_RDONLY:
-            return {"problem": "read_only", "at": mount.get("mount_point", place)}
+            return {"problem": "read_only", "at": mount["mount_point"] if mount else place}
         return {} if os.access(place, os.W_OK | os.X_OK) else {"problem": "not_permitted", "at": place}
     except OSError as error:
         return {"problem": "not_permitted" if error.errno in (errno.EACCES, errno.EPERM) else "unusable", "at": place}
 
 
-def inside(mounts: list[dict[str, Any]], folder: str) -> list[str]:
+def inside(mounts: list[Mount], folder: str) -> list[str]:
     """Mount points below a resolved folder, without the folder itself."""
     below = os.path.join(folder, "")
     return [

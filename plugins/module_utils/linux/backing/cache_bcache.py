@@ -17,6 +17,7 @@ from typing import Any
 from ...core.cache_modes import BCACHE, SECTOR
 from ...core.failure import Failure
 from ..host import wait_for, write_text
+from ..nouns import CacheDisk, CacheStamp, CacheState, CacheTable
 from .cache_provider import CLEANER, Provider, gave_up, still_dirty
 
 REGISTER = "/sys/fs/bcache/register"
@@ -99,7 +100,7 @@ class Bcache(Provider):
     def _tell(self, name: str, part: str, key: str, text: str) -> None:
         write_text(f"{self._folder(name, part)}/{key}", text)
 
-    def read(self, name: str, table: dict[str, Any], stamp: dict[str, Any] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: CacheTable, stamp: CacheStamp | None) -> tuple[Any, Any]:
         origin = self.below(name)
         if origin is None or table["origin"] == origin:
             return table, None
@@ -123,9 +124,9 @@ class Bcache(Provider):
     def join(
         self,
         name: str,
-        stamp: dict[str, Any],
-        origin: dict[str, Any],
-        fast: dict[str, Any],
+        stamp: CacheStamp,
+        origin: CacheDisk,
+        fast: CacheDisk,
         migration: int,
         fresh: bool,
     ) -> str:
@@ -181,7 +182,7 @@ class Bcache(Provider):
                     cache=name,
                 ) from None
 
-    def flush(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+    def flush(self, name: str, state: CacheState, timeout_s: float) -> None:
         if not self._folder(name, "backing"):
             raise gave_up(name)
         if self._shown(name, "state") != "no cache":
@@ -210,7 +211,7 @@ class Bcache(Provider):
                     )
         super().dismantle(name)
 
-    def erase(self, fast: dict[str, Any]) -> None:
+    def erase(self, fast: CacheDisk) -> None:
         places = self.places(fast, 32)
         for start in ("front_start", "blocks_start"):
             self.tiers.zero(fast["path"], places[start] * SECTOR, 2 * SUPERBLOCK)

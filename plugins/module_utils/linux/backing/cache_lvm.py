@@ -14,6 +14,7 @@ from typing import Any
 from ...core.cache_modes import EXTENT_BYTES, LVM, SECTOR
 from ...core.failure import Failure
 from ..host import run
+from ..nouns import CacheDisk, CacheStamp, CacheState, CacheTable
 from .cache_provider import CLEANER, OnDeviceMapper, parse_cache_table
 
 VOLUME, CACHE = "device", "cache"
@@ -48,7 +49,7 @@ class Lvm(OnDeviceMapper):
         volume: dict[str, str] | None = self.tiers.mapping_named(f"{self._group(name)}-{VOLUME}")
         return volume
 
-    def read(self, name: str, table: dict[str, Any], stamp: dict[str, Any] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: CacheTable, stamp: CacheStamp | None) -> tuple[Any, Any]:
         origin = self.below(name)
         if origin is None or table["origin"] == origin:
             return table, None
@@ -63,9 +64,9 @@ class Lvm(OnDeviceMapper):
     def join(
         self,
         name: str,
-        stamp: dict[str, Any],
-        origin: dict[str, Any],
-        fast: dict[str, Any],
+        stamp: CacheStamp,
+        origin: CacheDisk,
+        fast: CacheDisk,
         migration: int,
         fresh: bool,
     ) -> str:
@@ -100,7 +101,7 @@ class Lvm(OnDeviceMapper):
             )
         return f"0 {sectors} linear {volume['device']} 0"
 
-    def _make(self, name: str, group: str, stamp: dict[str, Any], migration: int) -> None:
+    def _make(self, name: str, group: str, stamp: CacheStamp, migration: int) -> None:
         parts = self.tiers.parts(name)
         volume, blocks = parts["volume"]["device"], parts["blocks"]["device"]
         what = f"The cache of {name} cannot be made"
@@ -140,7 +141,7 @@ class Lvm(OnDeviceMapper):
             what=what,
         )
 
-    def flush(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+    def flush(self, name: str, state: CacheState, timeout_s: float) -> None:
         # Within the time that is given, which LVM would not keep; what is told to LVM afterwards finds nothing to write.
         super().flush(name, state, timeout_s)
         self._lvm(
@@ -159,7 +160,7 @@ class Lvm(OnDeviceMapper):
             self._lvm(name, "vgchange", "--activate", "n", group, what=f"The cache of {name} cannot be ended")
         super().dismantle(name)
 
-    def erase(self, fast: dict[str, Any]) -> None:
+    def erase(self, fast: CacheDisk) -> None:
         places = self.places(fast, 32)
         for start in ("front_start", "blocks_start"):
             # Labels, and the text of LVM's metadata after them.

@@ -15,11 +15,12 @@ from ...core.cache_modes import DM_CACHE, MODES, SECTOR, geometry
 from ...core.failure import Failure
 from ..disks import device_mapper
 from ..host import load_module, wait_for
+from ..nouns import CacheDisk, CacheStamp, CacheState, CacheTable
 
 POLICY, CLEANER = "smq", "cleaner"
 
 
-def parse_cache_table(text: str) -> dict[str, Any]:
+def parse_cache_table(text: str) -> CacheTable:
     """{metadata, fast, origin (major:minor), block_bytes, mode, policy} of a cache target's arguments."""
     words = text.split()
     count = int(words[4])
@@ -77,10 +78,10 @@ class Provider:
         for module in self.MODULES:
             load_module(module, intend=self.tiers.record.intend_modules)
 
-    def places(self, fast: dict[str, Any], block_kib: int) -> dict[str, int]:
+    def places(self, fast: CacheDisk, block_kib: int) -> dict[str, int]:
         return geometry(fast["size_bytes"], block_kib, self.NAME)
 
-    def read(self, name: str, table: dict[str, object], stamp: dict[str, object] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: CacheTable, stamp: CacheStamp | None) -> tuple[Any, Any]:
         """(what the tier's table says when the provider's own device is looked into, status {dirty_bytes, blocks, needs_check} of its cache, None of none
         or of one that failed)"""
         raise NotImplementedError
@@ -88,16 +89,16 @@ class Provider:
     def join(
         self,
         name: str,
-        stamp: dict[str, Any],
-        origin: dict[str, Any],
-        fast: dict[str, Any],
+        stamp: CacheStamp,
+        origin: CacheDisk,
+        fast: CacheDisk,
         migration: int,
         fresh: bool,
     ) -> str:
         """Make the cached device, in the place of one that was left; the tier's table over it. fresh: as an empty cache. migration: in KiB."""
         raise NotImplementedError
 
-    def flush(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+    def flush(self, name: str, state: CacheState, timeout_s: float) -> None:
         """Return when the origin has everything and will have; raises cache_dirty or cache_failed."""
         raise NotImplementedError
 
@@ -106,7 +107,7 @@ class Provider:
         for part in self.tiers.parts(name).values():
             self.tiers.unmap(part["name"])
 
-    def erase(self, fast: dict[str, object]) -> None:
+    def erase(self, fast: CacheDisk) -> None:
         """Forget what is on the fast device, when the origin has everything."""
 
     def facts(self, name: str) -> dict[str, Any]:
@@ -138,7 +139,7 @@ class OnDeviceMapper(Provider):
         status = device_mapper.cache_status(targets[0]["text"]) if targets else None
         return status and {**status, "dirty_bytes": status["dirty"] * status["block_bytes"]}
 
-    def flush(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+    def flush(self, name: str, state: CacheState, timeout_s: float) -> None:
         mapping = self.carrier(name)
         if not mapping:
             raise gave_up(name)
@@ -167,15 +168,15 @@ class DmCache(OnDeviceMapper):
         tier: dict[str, str] | None = self.tiers.tier(name)
         return tier
 
-    def read(self, name: str, table: dict[str, object], stamp: dict[str, object] | None) -> tuple[Any, Any]:
+    def read(self, name: str, table: CacheTable, stamp: CacheStamp | None) -> tuple[Any, Any]:
         return table, self.status(name) if table["cached"] else None
 
     def join(
         self,
         name: str,
-        stamp: dict[str, Any],
-        origin: dict[str, Any],
-        fast: dict[str, Any],
+        stamp: CacheStamp,
+        origin: CacheDisk,
+        fast: CacheDisk,
         migration: int,
         fresh: bool,
     ) -> str:
@@ -194,5 +195,5 @@ class DmCache(OnDeviceMapper):
             f"{stamp['block_kib'] * 2} 2 metadata2 {stamp['mode']} {POLICY} {more}"
         )
 
-    def erase(self, fast: dict[str, Any]) -> None:
+    def erase(self, fast: CacheDisk) -> None:
         self.tiers.zero(fast["path"], self.places(fast, 1)["metadata_start"] * SECTOR)

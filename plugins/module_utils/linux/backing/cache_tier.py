@@ -17,7 +17,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ...core import converge
 from ...core import steps as step_words
@@ -40,6 +40,8 @@ from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step
 from ..disks import block_device, cache_stamp, device_mapper, device_safety, proven_disk
 from ..host import loaded_modules, run
+from ..nouns import Cache, CacheDisk, CacheStamp, CacheState, CacheTable
+from ..params import CacheTierCacheOption
 from ..record import Record
 from .cache_bcache import Bcache
 from .cache_lvm import Lvm
@@ -77,10 +79,10 @@ def tier_name(testbed_id: str, name: str, part: str = "") -> str:
     return ":".join(["storlab", testbed_id, name, *([part] if part else [])])
 
 
-def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present: bool = True) -> list[dict[str, Any]]:
+def check_caches(caches: list[CacheTierCacheOption], layers: dict[str, Layer], present: bool = True) -> list[Cache]:
     """The caches with their purpose and the layer of their origin, which a teardown may have forgotten; raises bad_value or layer_missing."""
     names: set[Any] = set()
-    result = []
+    result: list[Cache] = []
     for cache in caches:
         name = check_name("cache_tier_caches name", cache["name"])
         variable = f"cache_tier_caches {name}"
@@ -103,25 +105,29 @@ def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present
                 "Run the role that makes that layer first, on this host.",
                 layer=origin["layer"],
             )
-        result.append({**cache, "purpose": purpose_of(variable, cache.get("purpose"), None), "layer": layer})
+        described: Cache = {**cache, "layer": layer}
+        described["purpose"] = purpose_of(variable, cache.get("purpose"), None)
+        result.append(described)
     return result
 
 
 # ---------------------------------------------------------------- reading
 
 
-def table_of(targets: list[dict[str, Any]]) -> dict[str, Any] | None:
+def table_of(targets: list[dict[str, Any]]) -> CacheTable | None:
     """What a tier's table says: {cached, origin, size_bytes, …}, None of one that no tier has."""
     if len(targets) != 1:
         return None
     target = targets[0]
-    size = {"size_bytes": target["length"] * SECTOR}
+    size_bytes = target["length"] * SECTOR
     if target["type"] == "linear":
-        return {"cached": False, "origin": target["text"].split()[0], **size}
-    return {"cached": True, **parse_cache_table(target["text"]), **size} if target["type"] == "cache" else None
+        return {"cached": False, "origin": target["text"].split()[0], "size_bytes": size_bytes}
+    if target["type"] != "cache":
+        return None
+    return {"cached": True, "size_bytes": size_bytes, **parse_cache_table(target["text"])}
 
 
-def _of_stamp(cache: dict[str, Any]) -> dict[str, Any]:
+def _of_stamp(cache: Cache) -> CacheStamp:
     """What of a description its stamp says."""
     return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
 
@@ -144,7 +150,7 @@ def digest_of(shown: Mapping[str, object], layer: Layer | None) -> str:
 # ---------------------------------------------------------------- planning
 
 
-def _words_of(table: dict[str, Any]) -> str:
+def _words_of(table: CacheTable) -> str:
     return words(table["cached"], table.get("mode"), table.get("block_bytes", 0) // 1024, table.get("provider"))
 
 
@@ -152,7 +158,7 @@ def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
     return {"op": op, "target": f"cache {name}", "cache": name, "was": was, "will": will}
 
 
-def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
+def plan(current: dict[str, CacheState], wanted: list[Cache]) -> list[Step]:
     """Steps from what is to the wanted tiers, removals first; raises cache_differs, cache_failed or cache_origin_missing.
 
     current: {name: {table, status, stamp, origin, fast}} of the tiers that are wanted or recorded: ``table`` what ``table_of`` says of this testbed's
@@ -164,7 +170,7 @@ def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
     return steps + [step for cache in wanted for step in _steps(current[cache["name"]], cache)]
 
 
-def _removal(name: str, state: dict[str, Any]) -> list[Step]:
+def _removal(name: str, state: CacheState) -> list[Step]:
     table, stamp = state["table"], state["stamp"]
     if not table and not stamp:
         return []
@@ -180,12 +186,12 @@ def _removal(name: str, state: dict[str, Any]) -> list[Step]:
     return [*steps, _step("remove", name, was, None)]
 
 
-def must_flush(stamp: dict[str, Any]) -> bool:
+def must_flush(stamp: CacheStamp) -> bool:
     """Whether only the cache may have what was written."""
     return bool(stamp["state"] == cache_stamp.CACHED and stamp["mode"] == "writeback")
 
 
-def _stamped(stamp: dict[str, Any]) -> dict[str, Any]:
+def _stamped(stamp: Cache | CacheStamp) -> CacheTable:
     return {
         "cached": True,
         "mode": stamp["mode"],
@@ -194,24 +200,24 @@ def _stamped(stamp: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def provider_of(described: dict[str, Any]) -> str:
+def provider_of(described: Mapping[str, object]) -> str:
     """Who puts a cache in, by its stamp or description. What says nothing is older than the others."""
     return str(described.get("provider") or DM_CACHE)
 
 
-def failed(state: dict[str, Any]) -> bool:
+def failed(state: CacheState) -> bool:
     """Whether the kernel gave a cache up."""
     cached, status = state["table"] and state["table"]["cached"], state["status"]
     return bool(cached and (status is None or status["needs_check"]))
 
 
-def _refuse_failed(name: str, state: dict[str, Any]) -> None:
+def _refuse_failed(name: str, state: CacheState) -> None:
     """A cache that failed and wrote through is taken out; of one that wrote back nobody knows what is lost."""
     if failed(state) and (not state["stamp"] or must_flush(state["stamp"])):
         raise gave_up(name)
 
 
-def _refuse_other_origin(name: str, state: dict[str, Any]) -> None:
+def _refuse_other_origin(name: str, state: CacheState) -> None:
     """The fast device has what its origin lacks, so they belong together."""
     origin, stamp = state["origin"], state["stamp"]
     if origin and origin["digest"] == stamp["origin"] and origin["size_bytes"] == stamp["origin_bytes"]:
@@ -226,7 +232,7 @@ def _refuse_other_origin(name: str, state: dict[str, Any]) -> None:
     )
 
 
-def differences(state: dict[str, Any]) -> list[str]:
+def differences(state: CacheState) -> list[str]:
     """What of a tier cannot be followed, in words; mode, size of the blocks and whether there is a cache can."""
     table, origin, fast, stamp = state["table"], state["origin"], state["fast"], state["stamp"]
     differing = []
@@ -241,9 +247,9 @@ def differences(state: dict[str, Any]) -> list[str]:
     return differing
 
 
-def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+def _steps(state: CacheState, wanted: Cache) -> list[Step]:
     name, table, stamp = wanted["name"], state["table"], state["stamp"]
-    aim = {**_stamped(wanted), "cached": wanted["cached"]}
+    aim: CacheTable = {**_stamped(wanted), "cached": wanted["cached"]}
     steps: list[Step] = []
     differing = differences(state)
     if differing:
@@ -256,7 +262,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
         )
     _refuse_failed(name, state)
     if not table:
-        begun = _stamped(stamp) if stamp and must_flush(stamp) else {"cached": False}
+        begun: CacheTable = _stamped(stamp) if stamp and must_flush(stamp) else {"cached": False}
         if begun["cached"]:
             _refuse_other_origin(name, state)
         was = f"stamp on {state['fast']['path']}" if stamp else None
@@ -270,7 +276,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     return steps
 
 
-def _is(table: dict[str, Any], aim: dict[str, Any]) -> bool:
+def _is(table: CacheTable, aim: CacheTable) -> bool:
     """Whether a cached tier is the wanted one; one that is being emptied is none."""
     alike = aim["cached"] and all(table[key] == aim[key] for key in ("provider", "mode", "block_bytes"))
     return bool(alike and table.get("policy", POLICY) != CLEANER)
@@ -357,7 +363,7 @@ class Caches:
         there = self.parts(name)
         return next((provider for provider in self.providers.values() if provider.PARTS[0] in there), None)
 
-    def _disk(self, path: str, layer: Layer | None = None) -> dict[str, Any]:
+    def _disk(self, path: str, layer: Layer | None = None) -> CacheDisk:
         shown = device_safety.identity(path, self.system)
         size = self.system.read(f"/sys/class/block/{os.path.basename(self.system.resolve(path))}/size")
         return {
@@ -367,13 +373,13 @@ class Caches:
             "digest": digest_of(shown, layer),
         }
 
-    def _stamp(self, name: str, path: str) -> dict[str, Any] | None:
+    def _stamp(self, name: str, path: str) -> CacheStamp | None:
         """The stamp of this testbed's tier of that name on a device."""
-        stamp = cache_stamp.unpack(self.system.head(path, cache_stamp.BYTES))
+        stamp: Any = cache_stamp.unpack(self.system.head(path, cache_stamp.BYTES))
         ours = stamp is not None and (stamp.get("testbed_id"), stamp.get("name")) == (self.testbed_id, name)
         return stamp if ours else None
 
-    def current(self, described: list[dict[str, Any]], wanted: bool = True) -> dict[str, Any]:
+    def current(self, described: list[Cache], wanted: bool = True) -> dict[str, CacheState]:
         """What ``plan`` starts from. wanted: whether the described tiers shall be there, so that their disks must be."""
         names = [*self.recorded, *(cache["name"] for cache in described)]
         mapped = [uuid_of.split(":")[2] for uuid_of in self.mappings() if uuid_of.split(":")[0] == TIER]
@@ -382,7 +388,7 @@ class Caches:
             for name in dict.fromkeys([*names, *mapped])
         }
 
-    def _state(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any]:
+    def _state(self, name: str, cache: Cache | None, wanted: bool) -> CacheState:
         parts = self.parts(name)
         origin, fast = self._origin(name, cache, wanted), self._fast(name, cache, wanted)
         stamp = self._stamp(name, fast["path"]) if fast else None
@@ -395,10 +401,10 @@ class Caches:
             "stamp": stamp,
         }
 
-    def _live(self, name: str, stamp: dict[str, Any] | None) -> dict[str, Any]:
+    def _live(self, name: str, stamp: CacheStamp | None) -> CacheState:
         """{tier, table, status} as the kernel has them."""
         tier = self.tier(name)
-        table = table_of(self.targets(tier["numbers"], table=True)) if tier else None
+        table: Any = table_of(self.targets(tier["numbers"], table=True)) if tier else None
         provider = self.maker(name)
         status = None
         if table and provider:
@@ -406,18 +412,18 @@ class Caches:
             table = {**table, "provider": provider.NAME}
         return {"tier": tier, "table": table, "status": status}
 
-    def _origin(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any] | None:
+    def _origin(self, name: str, cache: Cache | None, wanted: bool) -> CacheDisk | None:
         layer = (cache or {}).get("layer") or self.recorded.get(name, {}).get("layer")
         if layer:
             return self._disk(layer["path"], layer)
         given = [cache["origin"]] if cache else [self.recorded[name]["origin"]] if name in self.recorded else []
         return self._named(name, given, wanted and cache is not None)
 
-    def _fast(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any] | None:
+    def _fast(self, name: str, cache: Cache | None, wanted: bool) -> CacheDisk | None:
         given = [cache["fast"]] if cache else [self.recorded[name]["fast"]] if name in self.recorded else []
         return self._named(name, given, wanted and cache is not None)
 
-    def _named(self, name: str, given: list[dict[str, Any]], needed: bool) -> dict[str, Any] | None:
+    def _named(self, name: str, given: list[dict[str, Any]], needed: bool) -> CacheDisk | None:
         if needed:
             return self._disk(proven_disk.locate(f"Cache {name}", "cache_tier_caches", given[0], self.system))
         paths = [path for disk in given for path in proven_disk.present(disk, self.system)]
@@ -425,7 +431,7 @@ class Caches:
 
     # -- refusing
 
-    def refuse_used(self, steps: list[Step], current: dict[str, Any]) -> None:
+    def refuse_used(self, steps: list[Step], current: dict[str, CacheState]) -> None:
         """Raises device_mounted or device_in_use when a tier that is to go has users."""
         for step in steps:
             tier = current[step["cache"]]["tier"]
@@ -435,7 +441,7 @@ class Caches:
                     what = f"Cache {step['cache']} ({tier['device']}) cannot be removed"
                     raise block_device.in_use(what, tier["device"], users)
 
-    def refuse_small(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_small(self, steps: list[Step], wanted: list[Cache], current: dict[str, CacheState]) -> None:
         """Raises bad_value when a fast device has too few blocks for a cache that is to be put in."""
         aims = {cache["name"]: cache for cache in wanted}
         for cache in [
@@ -451,7 +457,7 @@ class Caches:
                     f"{' with ' + provider if provider != DM_CACHE else ''}: name a larger one, or write smaller blocks.",
                 )
 
-    def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_unsafe(self, steps: list[Step], wanted: list[Cache], current: dict[str, CacheState]) -> None:
         """The device guard for both devices of a tier that is to be made. The fast one is overwritten; what the origin holds stays, and it may hold
         something only when it is the testbed's own: a layer that it published, or what its stamp says is the origin."""
         for step in steps:
@@ -492,7 +498,7 @@ class Caches:
 
     # -- changing
 
-    def apply(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float) -> None:
+    def apply(self, steps: list[Step], wanted: list[Cache], current: dict[str, CacheState], timeout_s: float) -> None:
         """Carry out the steps. timeout_s: how long each cache may take to write what only it has."""
         before = loaded_modules()
         caches = {cache["name"]: cache for cache in wanted}
@@ -512,7 +518,7 @@ class Caches:
             if self.recorded:
                 self.record.note_modules(before)
 
-    def _adopt(self, caches: dict[str, Any], current: dict[str, Any]) -> None:
+    def _adopt(self, caches: dict[str, Any], current: dict[str, CacheState]) -> None:
         """Record what an earlier boot has left: what a teardown needs is then known without a description, too."""
         for name, cache in caches.items():
             if name not in self.recorded:
@@ -537,7 +543,7 @@ class Caches:
             concise = ",".join([name, mapped, "", "rw", *table])
             self._dmsetup("create", "--noudevsync", "--concise", concise, what=what)
 
-    def make_part(self, name: str, part: str, stamp: dict[str, Any], *table: str) -> None:
+    def make_part(self, name: str, part: str, stamp: CacheStamp, *table: str) -> None:
         mapped = f"{PART}:{self.testbed_id}:{name}:{part}:{stamp['uuid']}"
         self._map(tier_name(self.testbed_id, name, part), mapped, *table)
 
@@ -562,9 +568,10 @@ class Caches:
     def zero(self, path: str, offset: int, count: int = cache_stamp.BYTES) -> None:
         self.write(path, bytes(count), offset)
 
-    def _begin(self, name: str, cache: dict[str, Any] | None, state: dict[str, Any]) -> None:
+    def _begin(self, name: str, cache: Cache | None, state: CacheState) -> None:
         """Make the tier: with the cache that an earlier boot left when only that has what was written, else the origin alone."""
-        stamp, origin, fast = state["stamp"], state["origin"], state["fast"]
+        stamp: Any = state["stamp"]
+        origin, fast = state["origin"], state["fast"]
         if not stamp:
             stamp = {"testbed_id": self.testbed_id, "name": name, "uuid": uuid.uuid4().hex, "state": cache_stamp.CLEAN}
             stamp.update(_of_stamp(cache or {}))
@@ -583,41 +590,41 @@ class Caches:
             self._map(title, mapped, self._plain_table(origin))
         self._look(name, state)
 
-    def _plain_table(self, origin: dict[str, Any]) -> str:
+    def _plain_table(self, origin: CacheDisk) -> str:
         return f"0 {origin['size_bytes'] // SECTOR} linear {origin['path']} 0"
 
-    def _put_in(self, cache: dict[str, Any], state: dict[str, Any]) -> None:
+    def _put_in(self, cache: Cache, state: CacheState) -> None:
         name, fast = cache["name"], state["fast"]
         left = self.maker(name)
         if left:
             left.dismantle(name)
         provider = self.providers[provider_of(cache)]
         provider.load()
-        stamp = {**state["stamp"], **_of_stamp(cache), "state": cache_stamp.CLEAN}
+        stamp: CacheStamp = {**cast(CacheStamp, state["stamp"]), **_of_stamp(cache), "state": cache_stamp.CLEAN}
         table = provider.join(name, stamp, state["origin"], fast, migration_kib(cache), fresh=True)
         self._mark(fast, state, {**stamp, "state": cache_stamp.CACHED})
         self.turn(tier_name(self.testbed_id, name), table)
         self._look(name, state)
         _refuse_failed(name, {**state, "stamp": None})
 
-    def _mark(self, fast: dict[str, Any], state: dict[str, Any], stamp: dict[str, Any]) -> None:
+    def _mark(self, fast: CacheDisk, state: CacheState, stamp: CacheStamp) -> None:
         self.write(fast["path"], cache_stamp.pack(stamp))
         state["stamp"] = stamp
 
-    def _take_out(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
+    def _take_out(self, name: str, state: CacheState, timeout_s: float) -> None:
         """Write what only the cache has, prove that nothing is left, then let the origin stand alone."""
         title, provider = tier_name(self.testbed_id, name), self.maker(name)
         if provider and not failed(state):
             provider.flush(name, state, timeout_s)
         # From here on the origin has everything: the cache writes through, and it has no dirty block.
-        self._mark(state["fast"], state, {**state["stamp"], "state": cache_stamp.CLEAN})
+        self._mark(state["fast"], state, {**cast(CacheStamp, state["stamp"]), "state": cache_stamp.CLEAN})
         self.turn(title, self._plain_table(state["origin"]))
         if provider:
             provider.dismantle(name)
             provider.erase(state["fast"])
         self._look(name, state)
 
-    def _look(self, name: str, state: dict[str, Any]) -> None:
+    def _look(self, name: str, state: CacheState) -> None:
         """What the kernel has made of a step."""
         live = self._live(name, state["stamp"])
         if not live["table"]:
@@ -629,7 +636,7 @@ class Caches:
             )
         state.update(live)
 
-    def _remove(self, name: str, state: dict[str, Any]) -> None:
+    def _remove(self, name: str, state: CacheState) -> None:
         if state["tier"]:
             self.unmap(state["tier"]["name"])
         left = self.maker(name)
@@ -651,7 +658,7 @@ class Caches:
 
     # -- what to publish
 
-    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[Layer]:
+    def layers(self, wanted: list[Cache], current: dict[str, CacheState]) -> list[Layer]:
         """The tiers as layers, without their host; of one that is not there yet its path is predicted."""
         taken = set(self.system.names("/sys/block"))
         layers: list[Layer] = []
@@ -663,7 +670,7 @@ class Caches:
             layers.append(self._layer(cache, state, device))
         return layers
 
-    def _layer(self, cache: dict[str, Any], state: dict[str, Any], path: str) -> Layer:
+    def _layer(self, cache: Cache, state: CacheState, path: str) -> Layer:
         name, tier, parent = cache["name"], state["tier"], cache["layer"]
         identity = {"stamp": f"{self.testbed_id}/{name}", "size_bytes": state["origin"]["size_bytes"]}
         detail = {"provider": "cache_tier", "cache_tier": self._facts(cache, state)}
@@ -686,7 +693,7 @@ class Caches:
             "detail": detail,
         }
 
-    def _facts(self, cache: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    def _facts(self, cache: Cache, state: CacheState) -> dict[str, Any]:
         """What figures of the tier depend on."""
         provider = self.providers[provider_of(cache)]
         facts: dict[str, Any] = {"cached": cache["cached"], "origin": self._shown(state["origin"]["path"])}

@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...core import converge
@@ -25,6 +25,8 @@ from ...core.raid_levels import CHUNK_KIB, FEWEST, MODULES, faults
 from ...core.steps import Step
 from ..disks import block_device, device_safety, proven_disk
 from ..host import load_module, loaded_modules, run, wait_for, write_text
+from ..nouns import ActiveArray, ActiveMember, ArrayState
+from ..params import RaidArrayOption
 from ..record import Record
 
 # Name in the superblock with the homehost before it (struct mdp_superblock_1, set_name); mdadm leaves the homehost out when it has no room.
@@ -75,7 +77,7 @@ def _colons(digits: str) -> str:
     return ":".join(digits[place : place + 8] for place in range(0, 32, 8))
 
 
-def check_arrays(arrays: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def check_arrays(arrays: list[RaidArrayOption]) -> list[RaidArrayOption]:
     """The arrays in the given order; raises bad_value for the first thing that is wrong with them."""
     names: set[Any] = set()
     for array in arrays:
@@ -87,7 +89,7 @@ def check_arrays(arrays: list[dict[str, Any]]) -> list[dict[str, Any]]:
             raise unfit(f"raid_arrays {name} {key}", value, f"but {why}", remedy)
         seen: set[Any] = set()
         for member in array["members"]:
-            keys = {(key, member[key]) for key in ("device", *device_safety.PROOFS) if member.get(key)}
+            keys = {(key, value) for key, value in member.items() if key in ("device", *device_safety.PROOFS) and value}
             if not keys:
                 raise bad_value(
                     f"raid_arrays {name} members", member, "Say which disk is meant, by its serial, naa, wwid or uuid."
@@ -119,7 +121,7 @@ def examine(path: str, system: device_safety.System) -> dict[str, Any] | None:
     )
 
 
-def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
+def read_array(name: str, system: device_safety.System) -> ActiveArray:
     """One array of the host by its kernel name (md127): what it is made of, and what the kernel does with it."""
     folder = f"/sys/block/{name}/md"
 
@@ -133,7 +135,7 @@ def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
 
     done = system.run(["mdadm", "--detail", "--export", f"/dev/{name}"])
     detail = parse_export(done[1]) if done and done[0] == 0 else {}
-    members = []
+    members: list[ActiveMember] = []
     for entry in system.names(folder):
         if entry.startswith("dev-"):
             slot = read(f"{entry}/slot")
@@ -169,26 +171,26 @@ def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
     }
 
 
-def read_arrays(system: device_safety.System) -> list[dict[str, Any]]:
+def read_arrays(system: device_safety.System) -> list[ActiveArray]:
     """All arrays of the host, whoever made them."""
     return [read_array(name, system) for name in system.names("/sys/block") if system.names(f"/sys/block/{name}/md")]
 
 
-def runs(array: dict[str, Any]) -> bool:
+def runs(array: ActiveArray) -> bool:
     return array["array_state"] not in ("", "clear", "inactive")
 
 
-def synchronising(array: dict[str, Any]) -> bool:
+def synchronising(array: ActiveArray) -> bool:
     """Whether members do not hold the same data yet: the kernel is at it, or has it before itself."""
     return array["sync_action"] not in (IDLE, "frozen", *SCRUBS) or array["resync_start"] != "none"
 
 
-def settled(array: dict[str, Any]) -> bool:
+def settled(array: ActiveArray) -> bool:
     """Whether all members are there and hold the same data. RAID 5 is born with one missing, which the kernel then fills."""
     return not synchronising(array) and not array["degraded"]
 
 
-def locate(array: dict[str, Any], system: device_safety.System) -> list[str]:
+def locate(array: RaidArrayOption, system: device_safety.System) -> list[str]:
     """The path of every member of a wanted array; raises member_missing or serial_twice."""
     paths = []
     for member in array["members"]:
@@ -211,17 +213,17 @@ def words(level: int | str, members: list[str], chunk_bytes: int, bitmap: str) -
     return f"RAID {level} of {len(members)} members ({', '.join(members)}){chunks}{kept}"
 
 
-def _words_of(array: dict[str, Any]) -> str:
+def _words_of(array: ActiveArray) -> str:
     paths = [member["path"] for member in array["members"]]
     return words(array["level"], paths, array["chunk_bytes"], array["bitmap"])
 
 
-def chunk_bytes(wanted: dict[str, Any]) -> int:
+def chunk_bytes(wanted: RaidArrayOption) -> int:
     """Of a wanted array; a mirror of two whole disks (RAID 1) has no chunks, and the kernel says 0."""
     return 0 if wanted["level"] == 1 else (wanted["chunk_kib"] or CHUNK_KIB) * 1024
 
 
-def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]) -> list[str]:
+def differences(active: ActiveArray, wanted: RaidArrayOption, paths: list[str]) -> list[str]:
     """What the array is instead of what is wanted, in words; empty when it is that."""
     differing = []
     if active["level"] != wanted["level"]:
@@ -241,7 +243,7 @@ def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]
     return differing
 
 
-def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
+def plan(current: dict[str, ArrayState], wanted: list[RaidArrayOption]) -> list[Step]:
     """Steps from what is to the wanted arrays, removals first; raises array_differs, array_incomplete or array_degraded.
 
     current: {name: {active, memberless, found, paths, unfinished}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of
@@ -265,19 +267,19 @@ def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
     return {"op": op, "target": f"RAID {name}", "array": name, "was": was, "will": will}
 
 
-def _left(state: dict[str, Any]) -> str:
+def _left(state: ArrayState) -> str:
     carriers = [path for path, superblock in state["found"].items() if superblock]
     parts = [f"{state['memberless']} without members"] if state["memberless"] else []
     return " and ".join([*parts, *([f"superblocks on {', '.join(carriers)}"] if carriers else [])])
 
 
-def _remains(state: dict[str, Any]) -> bool:
+def _remains(state: ArrayState) -> bool:
     """Whether there is something of an array whose making was cut before it ran. Nothing was ever written through it."""
     there = state["active"] or state["memberless"] or any(state["found"].values())
     return bool(state["unfinished"] and there and not (state["active"] and runs(state["active"])))
 
 
-def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+def _steps(state: ArrayState, wanted: RaidArrayOption) -> list[Step]:
     name, active, paths = wanted["name"], state["active"], state["paths"]
     text = words(wanted["level"], paths, chunk_bytes(wanted), wanted["bitmap"])
     cache = wanted.get("stripe_cache")
@@ -343,12 +345,12 @@ class Arrays:
         arrays: dict[str, Any] = self.record.data.get("arrays", {})
         return arrays
 
-    def _ours(self, name: str, array: dict[str, Any] | None) -> bool:
+    def _ours(self, name: str, array: Mapping[str, object] | None) -> bool:
         """Whether an array or superblock is this testbed's array of that name."""
         kept = self.recorded.get(name, {}).get("uuid")
         return array is not None and array["stamp"] == stamp(self.testbed_id, name) and kept in (None, array["uuid"])
 
-    def current(self, described: list[dict[str, Any]], wanted: bool = True) -> dict[str, Any]:
+    def current(self, described: list[RaidArrayOption], wanted: bool = True) -> dict[str, ArrayState]:
         """What ``plan`` starts from. wanted: whether the described arrays shall be there, so that each of their members must be."""
         if not wanted and not self.recorded and self.system.run(["mdadm", "--version"]) is None:
             return {}  # nothing was made here, and nothing could have been
@@ -358,7 +360,7 @@ class Arrays:
         wait_for(lambda: not any(self._at_work(array_uuid) for array_uuid in unfinished), COMMAND_S)
         # Without a trace of any array nothing is started on the host, which may not have mdadm.
         arrays = read_arrays(self.system) if names else []
-        result = {}
+        result: dict[str, ArrayState] = {}
         for name in names:
             array = next((array for array in described if array["name"] == name), None)
             paths = locate(array, self.system) if array and wanted else []
@@ -383,7 +385,7 @@ class Arrays:
         """The command lines of all processes."""
         return [self.system.read(f"/proc/{pid}/cmdline") or "" for pid in self.system.names("/proc") if pid.isdigit()]
 
-    def _memberless(self, name: str, arrays: list[dict[str, Any]]) -> str | None:
+    def _memberless(self, name: str, arrays: list[ActiveArray]) -> str | None:
         """The path of the array that a cut mdadm has left before it had a member; it has no name and no UUID yet.
 
         It is ours by the path and the number of members that were recorded before, where no process names that path.
@@ -396,12 +398,12 @@ class Arrays:
                 return None if any(device in line.split("\0") for line in self._commands()) else device
         return None
 
-    def _members(self, name: str, array: dict[str, Any] | None) -> list[dict[str, Any]]:
+    def _members(self, name: str, array: RaidArrayOption | None) -> list[dict[str, Any]]:
         return [*self.recorded.get(name, {}).get("members", []), *(array["members"] if array else [])]
 
     # -- refusing
 
-    def refuse_used(self, steps: list[Step], current: dict[str, Any]) -> None:
+    def refuse_used(self, steps: list[Step], current: dict[str, ArrayState]) -> None:
         """Raises device_mounted or device_in_use when an array that is to go has users."""
         for step in steps:
             active = current[step["array"]]["active"]
@@ -411,7 +413,7 @@ class Arrays:
                     what = f"RAID {step['array']} ({active['device']}) cannot be removed"
                     raise block_device.in_use(what, active["device"], users)
 
-    def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_unsafe(self, steps: list[Step], wanted: list[RaidArrayOption], current: dict[str, ArrayState]) -> None:
         """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant.
 
         One that carries what a cut making has left is judged when that is gone.
@@ -422,7 +424,7 @@ class Arrays:
                 state = current[array["name"]]
                 self._refuse_members(array, state["paths"], [path for path in state["paths"] if state["found"][path]])
 
-    def _refuse_members(self, array: dict[str, Any], paths: list[str], later: Iterable[str] = ()) -> None:
+    def _refuse_members(self, array: RaidArrayOption, paths: list[str], later: Iterable[str] = ()) -> None:
         for member, path in zip(array["members"], paths):
             if path not in later:
                 device_safety.refuse_named(
@@ -436,7 +438,9 @@ class Arrays:
 
     # -- changing
 
-    def apply(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float) -> None:
+    def apply(
+        self, steps: list[Step], wanted: list[RaidArrayOption], current: dict[str, ArrayState], timeout_s: float
+    ) -> None:
         """Carry out the steps. timeout_s: how long each array may take to synchronise."""
         before = loaded_modules()
         arrays = {array["name"]: array for array in wanted}
@@ -458,7 +462,7 @@ class Arrays:
             if self.recorded:
                 self.record.note_modules(before)
 
-    def _adopt(self, arrays: dict[str, Any], current: dict[str, Any]) -> None:
+    def _adopt(self, arrays: dict[str, Any], current: dict[str, ArrayState]) -> None:
         """Record an array of ours that an earlier boot has left: what a teardown needs is then known without a description, too.
 
         One that runs was made, whether or not the run that made it lived to note that.
@@ -475,13 +479,13 @@ class Arrays:
         if any(marks):
             self.record.save()
 
-    def _keep(self, array: dict[str, Any], array_uuid: str, paths: list[str], **more: Any) -> None:
+    def _keep(self, array: RaidArrayOption, array_uuid: str, paths: list[str], **more: Any) -> None:
         members = [{"device": path, **proven_disk.proofs(member)} for member, path in zip(array["members"], paths)]
         entry = {"uuid": array_uuid, "members": members, **more}
         self.record.data.setdefault("arrays", {})[array["name"]] = entry
         self.record.save()
 
-    def _active(self, name: str) -> dict[str, Any]:
+    def _active(self, name: str) -> ActiveArray:
         active = next((array for array in read_arrays(self.system) if self._ours(name, array) and runs(array)), None)
         if not active:
             raise Failure(
@@ -497,7 +501,7 @@ class Arrays:
         number = next(number for number in range(HIGHEST_NUMBER, -1, -1) if f"md{number}" not in taken)
         return f"/dev/md{number}"
 
-    def _create(self, array: dict[str, Any], state: dict[str, Any]) -> None:
+    def _create(self, array: RaidArrayOption, state: ArrayState) -> None:
         device, array_uuid, paths = self._free_device(), new_uuid(), state["paths"]
         if _remains(state):
             self._refuse_members(array, paths)
@@ -529,7 +533,7 @@ class Arrays:
         self._expect(array, paths)
         self._finished(array["name"])
 
-    def _assemble(self, array: dict[str, Any], state: dict[str, Any]) -> None:
+    def _assemble(self, array: RaidArrayOption, state: ArrayState) -> None:
         paths = state["paths"]
         array_uuid = state["found"][paths[0]]["uuid"]
         kept = self.recorded.get(array["name"], {})
@@ -550,7 +554,7 @@ class Arrays:
         self._expect(array, paths)
         self._finished(array["name"])
 
-    def _expect(self, array: dict[str, Any], paths: list[str]) -> None:
+    def _expect(self, array: RaidArrayOption, paths: list[str]) -> None:
         differing = differences(self._active(array["name"]), array, paths)
         if differing:
             raise Failure(
@@ -588,7 +592,7 @@ class Arrays:
         folder = f"/sys/block/{os.path.basename(device)}"
         wait_for(lambda: not os.path.isdir(f"{folder}/md"), timeout_s=10)
 
-    def _remove(self, name: str, state: dict[str, Any]) -> None:
+    def _remove(self, name: str, state: ArrayState) -> None:
         if state["active"]:
             self._stop(state["active"]["device"])
         if state["memberless"]:
@@ -617,7 +621,7 @@ class Arrays:
 
     # -- what to publish
 
-    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[Layer]:
+    def layers(self, wanted: list[RaidArrayOption], current: dict[str, ArrayState]) -> list[Layer]:
         """The arrays as layers, without their host; of one that is not there yet its path is predicted, and its size unknown."""
         layers: list[Layer] = []
         for array in wanted:
@@ -626,10 +630,10 @@ class Arrays:
             layers.append(self._layer(array, active, path))
         return layers
 
-    def _layer(self, array: dict[str, Any], active: dict[str, Any] | None, path: str) -> Layer:
+    def _layer(self, array: RaidArrayOption, active: ActiveArray | None, path: str) -> Layer:
         name = array["name"]
         kept = self.recorded.get(name, {})
-        identity = {"stamp": f"{self.testbed_id}/{name}"}
+        identity: dict[str, object] = {"stamp": f"{self.testbed_id}/{name}"}
         detail = {"provider": "raid", "raid": self._facts(array, active, kept)}
         if active:
             identity.update(uuid=active["uuid"], size_bytes=active["size_bytes"])
@@ -651,7 +655,7 @@ class Arrays:
             "detail": detail,
         }
 
-    def _facts(self, array: dict[str, Any], active: dict[str, Any] | None, kept: dict[str, Any]) -> dict[str, Any]:
+    def _facts(self, array: RaidArrayOption, active: ActiveArray | None, kept: dict[str, Any]) -> dict[str, Any]:
         """What figures of the array depend on."""
         facts = {
             "level": array["level"],
@@ -674,7 +678,7 @@ class Arrays:
                 facts["scrub"] = active["sync_action"] if active["sync_action"] in SCRUBS else None
         return {key: value for key, value in facts.items() if value is not None}
 
-    def _member(self, member: dict[str, Any]) -> dict[str, Any]:
+    def _member(self, member: ActiveMember) -> dict[str, object]:
         shown = device_safety.identity(member["path"], self.system)
         size = self.system.read(f"/sys/class/block/{os.path.basename(member['path'])}/size")
         return {

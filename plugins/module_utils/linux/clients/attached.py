@@ -16,7 +16,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ...core.failure import Failure, bad_value
 from ...core.layers import KINDS, Layer
@@ -25,6 +25,7 @@ from ...core.steps import Step, shown
 from .. import mounts
 from ..disks import device_safety, proven_disk, reading_guard
 from ..host import load_module, loaded_modules, read_text, run
+from ..params import ExistingEntryOption, ExistingParams
 from ..record import NFS_MODULES, Record
 from ..watch.probe import reach
 from . import own_file
@@ -76,16 +77,16 @@ SPEC: dict[str, Any] = {
 # ---------------------------------------------------------------- what is asked for
 
 
-def check(entry: dict[str, Any]) -> None:
+def check(entry: ExistingEntryOption) -> None:
     """Raises bad_value for an entry that cannot be attached whatever the host has."""
     check_name("existing_storage_entries name", entry["name"])
-    what = f"existing_storage_entries {entry['name']}"
+    what, given = f"existing_storage_entries {entry['name']}", cast("dict[str, Any]", entry)
     for key in NEEDED[entry["kind"]]:
-        if not entry[key]:
-            raise bad_value(f"{what} {key}", entry[key], f"Storage of kind {entry['kind']} needs it.")
+        if not given[key]:
+            raise bad_value(f"{what} {key}", given[key], f"Storage of kind {entry['kind']} needs it.")
     for key in ("export", "folder"):
-        if entry[key] and not (entry[key].startswith("/") and entry[key].isprintable()):
-            raise bad_value(f"{what} {key}", entry[key], "Give an absolute path.")
+        if given[key] and not (given[key].startswith("/") and given[key].isprintable()):
+            raise bad_value(f"{what} {key}", given[key], "Give an absolute path.")
     if entry["server"] and (not entry["server"].isprintable() or set(entry["server"]) & set("/ ,")):
         raise bad_value(f"{what} server", entry["server"], "Give the name or the address of the server alone.")
     if entry["kind"] == "device" and not proven_disk.proofs(entry):
@@ -107,7 +108,7 @@ def mount_point(testbed_id: str, name: str) -> str:
     return f"{PLACE}/{testbed_id}/{name}"
 
 
-def wanted_mount(testbed_id: str, entry: dict[str, Any]) -> dict[str, str] | None:
+def wanted_mount(testbed_id: str, entry: ExistingEntryOption) -> dict[str, str] | None:
     """{mount_point, source: what is mounted, filesystem: the type for mount(8) or empty for a folder, options}; None of a disk."""
     place, way = mount_point(testbed_id, entry["name"]), "rw" if entry["access"] == "write" else "ro"
     more = f",{entry['mount_options']}" if entry["mount_options"] else ""
@@ -238,7 +239,7 @@ def _holders(path: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
 
 
-def located(entry: dict[str, object], system: device_safety.System) -> str:
+def located(entry: ExistingEntryOption, system: device_safety.System) -> str:
     """The path of the disk that an entry proves; raises member_missing or serial_twice."""
     if not entry["device"]:
         paths = topmost(proven_disk.find(entry, system), _holders)
@@ -250,9 +251,10 @@ def located(entry: dict[str, object], system: device_safety.System) -> str:
 # ---------------------------------------------------------------- layers
 
 
-def _layer(entry: dict[str, Any], **of_kind: Any) -> Layer:
+def _layer(entry: ExistingEntryOption, **of_kind: Any) -> Layer:
     facts = ("server", "export", "nfs_version", "folder")
-    known = {key: entry[key] for key in facts if entry[key] and (key != "nfs_version" or entry["kind"] == "nfs")}
+    given = cast("dict[str, Any]", entry)
+    known = {key: given[key] for key in facts if given[key] and (key != "nfs_version" or entry["kind"] == "nfs")}
     detail = {
         "provider": "existing",
         "existing": entry["kind"],
@@ -273,10 +275,11 @@ def _layer(entry: dict[str, Any], **of_kind: Any) -> Layer:
     return layer
 
 
-def file_layer(entry: dict[str, object], place: str, name: str) -> Layer:
+def file_layer(entry: ExistingEntryOption, place: str, name: str) -> Layer:
     """The layer of a file below a mount of ours, for reading."""
     path = os.path.join(place, name)
-    status, mount = os.stat(path), mounts.mounted_at(mounts.read(), place) or {}
+    status, mounted = os.stat(path), mounts.mounted_at(mounts.read(), place)
+    mount: Mapping[str, object] = mounted or {}
     return _layer(
         entry,
         path=path,
@@ -286,10 +289,10 @@ def file_layer(entry: dict[str, object], place: str, name: str) -> Layer:
     )
 
 
-def own_file_layer(entry: dict[str, object], mount: Mapping[str, Any]) -> Layer:
+def own_file_layer(entry: ExistingEntryOption, mount: Mapping[str, Any]) -> Layer:
     """The layer of the testbed's own file, for reading and writing. Its details are enough to find the folder again when the record is lost."""
     place, own = mount["mount_point"], mount["own"]
-    shown_mount = mounts.mounted_at(mounts.read(), place) or {}
+    shown_mount: Mapping[str, object] = mounts.mounted_at(mounts.read(), place) or {}
     path = os.path.join(place, own["folder"], BENCHMARK_FILE)
     again = {key: mount[key] for key in ("source", "filesystem", "options", "server")}
     return _layer(
@@ -306,7 +309,7 @@ def own_file_layer(entry: dict[str, object], mount: Mapping[str, Any]) -> Layer:
     )
 
 
-def device_layer(entry: dict[str, object], system: device_safety.System) -> Layer:
+def device_layer(entry: ExistingEntryOption, system: device_safety.System) -> Layer:
     """The layer of a disk that proves to be the one that is meant; raises what the guard has against it."""
     path = located(entry, system)
     facts = device_safety.inspect(path, system=system)
@@ -376,7 +379,7 @@ class Attached:
         self.record.save()
         own_file.write(place, folder, own["token"], size)
 
-    def own_sizes(self, entries: list[dict[str, Any]]) -> dict[str, tuple[int | None, int]]:
+    def own_sizes(self, entries: list[ExistingEntryOption]) -> dict[str, tuple[int | None, int]]:
         """{name: (bytes of the own file that is there, bytes that are wanted)}; a server that does not answer is not asked."""
         sizes, mounted = {}, self.mounted()
         for entry in entries:
@@ -506,7 +509,7 @@ def _missing(folder: str) -> list[str]:
 # ---------------------------------------------------------------- the module
 
 
-def _layers(attached: Attached, entries: list[dict[str, Any]], check_mode: bool) -> list[Layer]:
+def _layers(attached: Attached, entries: list[ExistingEntryOption], check_mode: bool) -> list[Layer]:
     layers, system = [], device_safety.System()
     for entry in entries:
         mount = attached.mounts.get(entry["name"])
@@ -524,7 +527,7 @@ def _layers(attached: Attached, entries: list[dict[str, Any]], check_mode: bool)
     return layers
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def ensure(params: ExistingParams, check_mode: bool) -> dict[str, Any]:
     attached = Attached(check_testbed_id("existing_storage_testbed_id", params["testbed_id"]))
     recorded = bool(attached.record.data)
     attached.recall(params["layers"])
@@ -555,7 +558,7 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _apply(
-    attached: Attached, steps: list[Step], wanted: dict[str, dict[str, str]], entries: list[dict[str, Any]]
+    attached: Attached, steps: list[Step], wanted: dict[str, dict[str, str]], entries: list[ExistingEntryOption]
 ) -> list[str]:
     by_name, kept = {entry["name"]: entry for entry in entries}, []
     for step in steps:

@@ -25,6 +25,8 @@ from ...core.steps import Step, diff_of
 from .. import mounts
 from ..disks import block_device, device_safety, nfs_volumes
 from ..host import load_module, loaded_modules, read_text, run, wait_for
+from ..nouns import Mount, Store
+from ..params import DatastoresParams
 from ..record import NFS_MODULES, Record
 from ..watch import probe
 from . import nfs_mount
@@ -83,7 +85,7 @@ def read_superblock(device: str) -> dict[str, Any]:
     return parse_superblock(block_device.read_direct(device, 65536))
 
 
-def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
     """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
     steps: list[Step] = []
     name: Step = {"datastore": wanted["name"]}
@@ -136,12 +138,13 @@ def foreign_entries(names: Collection[str]) -> list[Any]:
 MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
 
 
-def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
+def resolve(params: DatastoresParams, check_mode: bool = False) -> list[Store]:
     """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing.
 
     In check mode an export may be missing: what its host would have published is known there alone.
     """
-    wanted, names, points = [], set(), set()
+    wanted: list[Store] = []
+    names, points = set(), set()
     for entry in params["datastores"]:
         name = check_name("datastore_datastores name", entry["name"])
         if name in names or entry["mount_point"] in points:
@@ -218,7 +221,7 @@ def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
     return wanted
 
 
-def _mount_point_used(wanted: dict[str, Any], mounted: dict[str, Any]) -> Failure:
+def _mount_point_used(wanted: Store, mounted: Mount) -> Failure:
     return Failure(
         "mount_point_used",
         f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
@@ -228,7 +231,7 @@ def _mount_point_used(wanted: dict[str, Any], mounted: dict[str, Any]) -> Failur
     )
 
 
-def _impossible(wanted: dict[str, Any], why: str) -> Failure:
+def _impossible(wanted: Store, why: str) -> Failure:
     return Failure(
         "mount_point_impossible",
         f"The folder {wanted['mount_point']} of datastore {wanted['name']} cannot be made: {why}.",
@@ -237,7 +240,7 @@ def _impossible(wanted: dict[str, Any], why: str) -> Failure:
     )
 
 
-def _refuse_not_empty(wanted: dict[str, Any]) -> None:
+def _refuse_not_empty(wanted: Store) -> None:
     if os.listdir(wanted["mount_point"]):
         raise Failure(
             "mount_point_used",
@@ -255,10 +258,10 @@ class Datastores:
         self.record = Record(testbed_id, "datastore")
 
     @staticmethod
-    def mount_of(mount_point: str) -> dict[str, Any] | None:
+    def mount_of(mount_point: str) -> Mount | None:
         return mounts.mounted_at(mounts.read(), mount_point)
 
-    def current(self, wanted: dict[str, Any]) -> dict[str, Any]:
+    def current(self, wanted: Store) -> dict[str, Any]:
         if wanted["filesystem"] == "nfs":
             return self._current_over_nfs(wanted)
         device = os.path.realpath(wanted["device"])
@@ -292,7 +295,7 @@ class Datastores:
             "generation": recorded.get("generation"),
         }
 
-    def _current_over_nfs(self, wanted: dict[str, Any]) -> dict[str, Any]:
+    def _current_over_nfs(self, wanted: Store) -> dict[str, Any]:
         mounted = self.mount_of(wanted["mount_point"])
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded:
@@ -304,7 +307,7 @@ class Datastores:
             "generation": recorded.get("generation"),
         }
 
-    def refuse_unsafe(self, wanted: dict[str, Any], steps: list[Step]) -> None:
+    def refuse_unsafe(self, wanted: Store, steps: list[Step]) -> None:
         """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
         device = os.path.realpath(wanted["device"])
         facts = device_safety.inspect(device)
@@ -330,7 +333,7 @@ class Datastores:
 
     # -- change
 
-    def apply(self, wanted: dict[str, Any], steps: list[Step]) -> list[Any]:
+    def apply(self, wanted: Store, steps: list[Step]) -> list[Any]:
         """Apply the steps of one datastore; returns the processes that were ended."""
         before = loaded_modules()
         self.ended: list[Any] = []
@@ -370,7 +373,7 @@ class Datastores:
             self.record.note_modules(before)
         return self.ended
 
-    def _make_filesystem(self, wanted: dict[str, Any]) -> None:
+    def _make_filesystem(self, wanted: Store) -> None:
         device = os.path.realpath(wanted["device"])
         if wanted["filesystem"] == "ext4":
             argv = [
@@ -397,7 +400,7 @@ class Datastores:
         self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
         self.record.save()
 
-    def refuse_mount_point(self, wanted: dict[str, Any]) -> None:
+    def refuse_mount_point(self, wanted: Store) -> None:
         """Before anything is written to the device: the mount point is an empty folder, or one that can be made."""
         folder = wanted["mount_point"]
         if self.mount_of(folder):
@@ -413,7 +416,7 @@ class Datastores:
         elif not os.access(folder, os.W_OK | os.X_OK):
             raise _impossible(wanted, f"user {os.geteuid()} may not write to {folder}")
 
-    def _make_mount_point(self, wanted: dict[str, Any]) -> None:
+    def _make_mount_point(self, wanted: Store) -> None:
         recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
         missing = []
         while not os.path.isdir(folder):
@@ -426,7 +429,7 @@ class Datastores:
         except OSError as error:
             raise _impossible(wanted, f"{error.strerror} ({error.filename})") from None
 
-    def _mount(self, wanted: dict[str, Any]) -> None:
+    def _mount(self, wanted: Store) -> None:
         self._make_mount_point(wanted)
         _refuse_not_empty(wanted)
         # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
@@ -444,13 +447,13 @@ class Datastores:
             what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
         )
 
-    def _remount(self, wanted: dict[str, Any]) -> None:
+    def _remount(self, wanted: Store) -> None:
         run(
             ["mount", "-o", f"remount,{wanted['mount_options']}", wanted["mount_point"]],
             what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
         )
 
-    def refuse_other(self, wanted: dict[str, Any]) -> None:
+    def refuse_other(self, wanted: Store) -> None:
         """What is mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
         fsid = nfs_volumes.fsid_of(self.mount_of(wanted["mount_point"]))
         if fsid not in nfs_volumes.fsids(wanted["uuid"]):
@@ -469,7 +472,7 @@ class Datastores:
                 datastore=wanted["name"],
             )
 
-    def _detach(self, wanted: dict[str, Any]) -> None:
+    def _detach(self, wanted: Store) -> None:
         """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
         point = wanted["mount_point"]
         there = self.mount_of(point)
@@ -503,7 +506,7 @@ class Datastores:
             finally:
                 os.close(handle)
 
-    def _end_holders(self, mount: dict[str, Any]) -> None:
+    def _end_holders(self, mount: Mount) -> None:
         """End the processes that hold files of the dead file system; what they hold is gone, and they would keep its device claimed."""
         major, minor = (int(number) for number in mount["numbers"].split(":"))
         for sign, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
@@ -518,7 +521,7 @@ class Datastores:
             if not holders or wait_for(lambda: not _holders(os.makedev(major, minor)), timeout_s=patience_s):
                 return
 
-    def _write_benchmark_file(self, wanted: dict[str, Any]) -> None:
+    def _write_benchmark_file(self, wanted: Store) -> None:
         """The benchmark files that are missing; those that are no longer wanted go."""
         folder, size = wanted["mount_point"], wanted["benchmark_bytes"]
         names = benchmark_files(wanted["benchmark_files"])
@@ -604,7 +607,7 @@ class Datastores:
         return steps
 
     @staticmethod
-    def _alive(mount: dict[str, Any], recorded: dict[str, Any]) -> bool:
+    def _alive(mount: Mount, recorded: dict[str, Any]) -> bool:
         if recorded.get("server"):
             return probe.reach(recorded["server"], nfs_mount.PORT) == "open"
         try:
@@ -632,7 +635,7 @@ class Datastores:
         return self.ended
 
 
-def _file_bytes(wanted: dict[str, Any]) -> int | None:
+def _file_bytes(wanted: Store) -> int | None:
     """The size of every benchmark file; None when they are not just those that are wanted, or not alike."""
     folder, names = wanted["mount_point"], benchmark_files(wanted["benchmark_files"])
     try:
@@ -675,7 +678,7 @@ def wipe(device: str, fs_uuid: str) -> None:
         run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
 
 
-def layers_of(wanted: list[Any]) -> list[Layer]:
+def layers_of(wanted: list[Store]) -> list[Layer]:
     """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
     no path, because what lies on it (the disk of a guest) is reached through it."""
     files = {
@@ -758,11 +761,11 @@ def _umounted(point: str) -> bool:
     return run(["umount", "--internal-only", point], ok=(0, 1, 16, 32)).returncode == 0
 
 
-def _plan_of(entry: dict[str, Any]) -> Any:
+def _plan_of(entry: Store) -> Any:
     return nfs_mount.plan if entry["filesystem"] == "nfs" else plan
 
 
-def _is_there(entry: dict[str, Any]) -> bool:
+def _is_there(entry: Store) -> bool:
     """Whether there is anything to look at. A layer that a check of a first build did not make has no path, or the one that it will probably get."""
     if entry["filesystem"] == "nfs":
         return bool(entry["expected"])
@@ -775,7 +778,7 @@ class Area(converge.Area):
     def plan(self) -> list[Step]:
         self.stores = Datastores(check_testbed_id("datastore_testbed_id", self.params["testbed_id"]))
         self.ended: list[Any] = []
-        self.plans: list[tuple[dict[str, Any], bool, list[Step]]] = []
+        self.plans: list[tuple[Store, bool, list[Step]]] = []
         if not self.present:
             steps = self.stores.plan_absent(self.params["discard_contents"])
             self.changed = bool(steps or self.stores.record.data)

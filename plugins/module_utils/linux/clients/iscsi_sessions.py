@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
@@ -14,6 +14,8 @@ from ...core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, 
 from ...core.names import check_testbed_id
 from ...core.steps import Step, diff_of
 from ..host import read_text
+from ..nouns import LoginState, LoginTarget, Portal, Tuning
+from ..params import IscsiSessionParams
 from .open_iscsi import OpenIscsi, plan
 
 TUNING = {
@@ -53,18 +55,18 @@ SPEC: dict[str, Any] = {
 }
 
 
-def check(params: dict[str, Any]) -> list[Any]:
+def check(params: IscsiSessionParams) -> list[LoginTarget]:
     """The targets with what is expected of their LUNs; raises bad_value."""
     check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     for key in ("queue_depth", "login_timeout_s"):
         if params[key] < 1:
             raise bad_value(f"iscsi_initiator_{key}", params[key], "Give at least 1.")
-    targets = []
+    targets: list[LoginTarget] = []
     for target in params["targets"]:
         check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])
         # Whether CHAP is needed is for the target to say.
         check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
-        portals = [
+        portals: list[Portal] = [
             {**portal, "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", portal["address"])}
             for portal in (target["portal"], *target["other_portals"])
         ]
@@ -79,7 +81,7 @@ def check(params: dict[str, Any]) -> list[Any]:
     return targets
 
 
-def ensure_target(iscsi: OpenIscsi, target: dict[str, Any], steps: list[Step], warnings: list[Any]) -> dict[str, Any]:
+def ensure_target(iscsi: OpenIscsi, target: LoginTarget, steps: list[Step], warnings: list[Any]) -> dict[str, Any]:
     """Apply one target's steps and return its disks; a failed login is undone."""
     path = iscsi.record_file(target)
     before, busy = read_text(path) if path else None, iscsi.current(target)["busy"]
@@ -104,18 +106,18 @@ class Area(converge.Area):
 
     def plan(self) -> list[Step]:
         params = self.params
-        self.tuning = {key: params[key] for key in TUNING}
+        self.tuning = cast(Tuning, {key: params[key] for key in TUNING})
         self.iscsi = iscsi = OpenIscsi(
-            check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), dict(self.tuning)
+            check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), self.tuning.copy()
         )
         self.warnings: list[Any] = []
         targets = check(params) if self.present else []
         known = [each["iqn"] for each in iscsi.records()] if targets else []
-        self.targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
+        self.targets: list[LoginTarget] = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
         paths = [path for target in self.targets for path in paths_of(target)]
         self.extra = unwanted(iscsi.records(), paths)
         self.name = iscsi.iface_name()
-        self.plans: list[tuple[dict[str, Any], list[Step]]] = []
+        self.plans: list[tuple[LoginTarget, list[Step]]] = []
         self.disks: dict[tuple[str, int], Any] = {}
         steps: list[Step] = [
             {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in self.extra
@@ -134,7 +136,7 @@ class Area(converge.Area):
         self.first = steps
         return self.all_steps()
 
-    def current(self, path: dict[str, Any]) -> dict[str, Any]:
+    def current(self, path: LoginTarget) -> LoginState:
         """What there is of a target; nothing when the initiator gets another name."""
         if self.name == self.params["initiator_name"]:
             return self.iscsi.current(path)
@@ -164,9 +166,9 @@ class Area(converge.Area):
                     seen.setdefault((path["iqn"], lun), []).append({**disk, "portal": path["portal"]})
             for target in self.targets:
                 target["iqn"] = spelled(target["iqn"], [path["iqn"] for path, _steps in self.plans])
-                for lun in target["luns"]:
-                    key = (target["iqn"], lun["lun"])
-                    self.disks[key] = iscsi.join(target, lun, seen[key], self.first, self.warnings)
+                for wanted in target["luns"]:
+                    key = (target["iqn"], wanted["lun"])
+                    self.disks[key] = iscsi.join(target, wanted, seen[key], self.first, self.warnings)
         except Failure:
             if not iscsi.records():
                 # The first login failed: nothing of this testbed is left then.

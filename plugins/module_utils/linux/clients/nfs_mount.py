@@ -15,6 +15,8 @@ from typing import Any
 from ...core.failure import Failure, bad_value
 from ...core.steps import Step
 from ..disks import nfs_volumes
+from ..nouns import Store
+from ..params import DatastoresDatastoreOption
 from ..watch.probe import reach
 
 PORT = 2049
@@ -24,17 +26,17 @@ EXPORT = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 OPTIONS = {"3": "vers=3,proto=tcp,nolock", "4.2": "vers=4.2,proto=tcp"}
 
 
-def source(entry: dict[str, Any]) -> str:
+def source(entry: Store) -> str:
     """What is mounted, as mount(8) and the mount table write it."""
     server = f"[{entry['server']}]" if ":" in entry["server"] else entry["server"]
     return f"{server}:{entry['export']}"
 
 
-def options(entry: dict[str, Any]) -> str:
+def options(entry: Store) -> str:
     return ",".join(part for part in (OPTIONS[entry["nfs_version"]], entry["mount_options"]) if part)
 
 
-def check(entry: dict[str, Any]) -> None:
+def check(entry: DatastoresDatastoreOption) -> None:
     """Raises bad_value when an entry of datastore_datastores cannot be mounted over NFS."""
     what = f"datastore_datastores {entry['name']}"
     for key in ("server", "export", "layer"):
@@ -54,7 +56,7 @@ def check(entry: dict[str, Any]) -> None:
         )
 
 
-def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
+def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
     """Steps for one datastore over NFS. current: {mounted, fsid: of that mount, options: as recorded, generation: as recorded}"""
     steps: list[Step] = []
     name: Step = {"datastore": wanted["name"]}

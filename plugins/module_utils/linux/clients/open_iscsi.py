@@ -15,7 +15,7 @@ import glob
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ...core.failure import Failure
@@ -25,6 +25,7 @@ from ...core.secrets import keep_secret, same_secret
 from ...core.steps import Step
 from ..disks import block_device, multipath, scsi_pages
 from ..host import load_module, loaded_modules, read_text, run, wait_for, write_text
+from ..nouns import LoginSession, LoginState, LoginTarget, SessionDisk, Tuning
 from ..record import Record
 
 AUTH = "node.session.auth."
@@ -61,7 +62,7 @@ LOGIN_ERRORS = {
 }
 
 
-def node_settings(target: dict[str, Any], tuning: dict[str, Any]) -> dict[str, Any]:
+def node_settings(target: LoginTarget, tuning: Tuning) -> dict[str, str]:
     """The lines of the node record this collection decides; an empty value means: no such line."""
     depth = tuning["queue_depth"]
     cmds_max = 128
@@ -92,7 +93,7 @@ def parse_record(text: str) -> dict[str, str]:
     }
 
 
-def edit_record(text: str, settings: dict[str, Any]) -> str:
+def edit_record(text: str, settings: dict[str, str]) -> str:
     """The record with the settings in it; everything else stays as it is."""
     lines, left = [], dict(settings)
     for line in text.splitlines():
@@ -108,21 +109,21 @@ def edit_record(text: str, settings: dict[str, Any]) -> str:
     return "\n".join(lines + [f"{name} = {value}" for name, value in left.items() if value]) + "\n"
 
 
-def place_of(target: dict[str, Any]) -> str:
+def place_of(target: LoginTarget) -> str:
     """What a session of ours is called in the record of the host."""
     return f"{target['iqn']},{portal_text(**target['portal'])}"
 
 
-def credentials(target: dict[str, Any]) -> str:
+def credentials(target: LoginTarget) -> str:
     """Everything of CHAP that a session logs in with, as one secret."""
     return json.dumps([target.get(key) or "" for key in CHAP])
 
 
-def shown(settings: dict[str, Any]) -> dict[str, Any]:
+def shown(settings: dict[str, str]) -> dict[str, str]:
     return {key: "(secret)" if key in SECRETS and value else value for key, value in settings.items()}
 
 
-def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Step]:
+def plan(current: LoginState, target: LoginTarget, tuning: Tuning) -> list[Step]:
     """Steps for one target.
 
     current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, multipath: whether multipathd joined any, busy: [...],
@@ -186,7 +187,8 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
             }
         )
     for lun in target["luns"]:
-        depth = current["luns"].get(lun["lun"], {}).get("queue_depth")
+        disk = current["luns"].get(lun["lun"])
+        depth = disk["queue_depth"] if disk else None
         if depth is not None and depth != str(tuning["queue_depth"]):
             steps.append(
                 {"op": "set_queue_depth", **name, "lun": lun["lun"], "was": depth, "will": str(tuning["queue_depth"])}
@@ -194,7 +196,7 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
     return steps
 
 
-def check_identity(lun: dict[str, Any], shown: dict[str, Any], target: dict[str, Any]) -> None:
+def check_identity(lun: dict[str, Any], shown: dict[str, Any], target: LoginTarget) -> None:
     """The device behind the LUN must be the one that was published; raises wrong_serial, wrong_naa or wrong_size."""
     for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("wwid", "name"), ("size_bytes", "size")):
         if lun.get(key) and str(shown[key]) != str(lun[key]):
@@ -214,16 +216,16 @@ class OpenIscsi:
 
     MODULES = ("iscsi_tcp", "sd_mod")
 
-    def __init__(self, testbed_id: str, tuning: dict[str, Any]) -> None:
+    def __init__(self, testbed_id: str, tuning: Tuning) -> None:
         self.iface = f"storlab-{testbed_id}"
         self.tuning = tuning
         self.record = Record(testbed_id, "iscsi_session")
 
     # -- what is there
 
-    def sessions(self) -> list[Any]:
+    def sessions(self) -> list[LoginSession]:
         """This testbed's sessions: [{sid, iqn, address, port, state, recovery_tmo, initiator}]"""
-        sessions = []
+        sessions: list[LoginSession] = []
         for folder in sorted(glob.glob(f"{SESSIONS}/session*")):
             if read_text(f"{folder}/ifacename", default="") != self.iface:
                 continue
@@ -242,7 +244,7 @@ class OpenIscsi:
             )
         return sessions
 
-    def session(self, target: dict[str, Any]) -> dict[str, Any] | None:
+    def session(self, target: LoginTarget) -> LoginSession | None:
         return next(
             (
                 session
@@ -254,9 +256,9 @@ class OpenIscsi:
             None,
         )
 
-    def luns(self, session: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
+    def luns(self, session: LoginSession | None) -> dict[int, SessionDisk]:
         """{lun: {path, queue_depth, state, folder}} found by session and LUN, whatever the disks are called."""
-        luns = {}
+        luns: dict[int, SessionDisk] = {}
         for folder in glob.glob(f"{SESSIONS}/session{session['sid']}/device/target*/*:*:*:*") if session else []:
             disks = glob.glob(f"{folder}/block/*")
             if disks:
@@ -268,7 +270,7 @@ class OpenIscsi:
                 }
         return luns
 
-    def record_file(self, target: dict[str, Any]) -> str | None:
+    def record_file(self, target: LoginTarget) -> str | None:
         address, port = target["portal"]["address"], target["portal"]["port"]
         for database in DATABASES:
             # The folder is called address,port,tag. Without the second comma port 326 would find the records of port 3260.
@@ -277,9 +279,9 @@ class OpenIscsi:
                 return path
         return None
 
-    def records(self) -> list[Any]:
+    def records(self) -> list[LoginTarget]:
         """All node records of this testbed as targets: [{iqn, portal}]"""
-        targets = []
+        targets: list[LoginTarget] = []
         for path in [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]:
             values = parse_record(read_text(path))
             targets.append(
@@ -290,7 +292,7 @@ class OpenIscsi:
             )
         return targets
 
-    def current(self, target: dict[str, Any]) -> dict[str, Any]:
+    def current(self, target: LoginTarget) -> LoginState:
         path, session = self.record_file(target), self.session(target)
         luns = self.luns(session)
         return {
@@ -302,7 +304,7 @@ class OpenIscsi:
             "in_force": self._in_force(target, session),
         }
 
-    def _in_force(self, target: dict[str, object], session: Mapping[str, object] | None) -> bool | None:
+    def _in_force(self, target: LoginTarget, session: LoginSession | None) -> bool | None:
         """Whether this very session logged in with the target's CHAP as it is wanted; None for one that somebody else logged in, and for none.
 
         The kernel goes on with what a session logged in with, whatever its node record says by now.
@@ -389,7 +391,7 @@ class OpenIscsi:
                 "iscsid_missing", "iscsid was started but does not answer.", "Look at the log of iscsid on this host."
             )
 
-    def apply(self, steps: list[Step], target: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], target: LoginTarget) -> None:
         operations = {
             "create_record": self._create_record,
             "update_record": self._update_record,
@@ -403,7 +405,7 @@ class OpenIscsi:
             operations[step["op"]](target, step)
 
     def _iscsiadm(
-        self, target: dict[str, Any], *arguments: str, ok: tuple[Any, ...] = (0,), timeout_s: float = 120
+        self, target: LoginTarget, *arguments: str, ok: tuple[Any, ...] = (0,), timeout_s: float = 120
     ) -> Any:
         return run(
             [
@@ -422,7 +424,7 @@ class OpenIscsi:
             timeout_s=timeout_s,
         )
 
-    def _discover(self, target: dict[str, Any]) -> str:
+    def _discover(self, target: LoginTarget) -> str:
         """The portal group tag the target has at this portal; raises portal_unreachable or target_missing."""
         portal = portal_text(**target["portal"])
         try:
@@ -462,7 +464,7 @@ class OpenIscsi:
             )
         return tags[target["iqn"]].rpartition(",")[2]
 
-    def _create_record(self, target: dict[str, Any], _step: Step) -> None:
+    def _create_record(self, target: LoginTarget, _step: Step) -> None:
         tag = self._discover(target)
         run(
             [
@@ -481,7 +483,7 @@ class OpenIscsi:
         )
         self._update_record(target, _step)
 
-    def _update_record(self, target: dict[str, Any], _step: Step) -> None:
+    def _update_record(self, target: LoginTarget, _step: Step) -> None:
         path = self.record_file(target)
         if path is None:
             raise FileNotFoundError(f"iscsiadm made no record of {target['iqn']}")
@@ -492,7 +494,7 @@ class OpenIscsi:
         # Beside the portal's folder, not in it: iscsiadm takes every file there for a record.
         write_whole(path, text.encode(), mode=0o600, beside=os.path.dirname(os.path.dirname(os.path.dirname(path))))
 
-    def _login(self, target: dict[str, Any], _step: Step) -> None:
+    def _login(self, target: LoginTarget, _step: Step) -> None:
         done = self._iscsiadm(
             target, "--login", ok=(0, 15, *LOGIN_ERRORS), timeout_s=4 * self.tuning["login_timeout_s"] + 30
         )
@@ -512,7 +514,7 @@ class OpenIscsi:
             logins[place_of(target)] = {"sid": session["sid"], **keep_secret(credentials(target))}
             self.record.save()
 
-    def _logout(self, target: dict[str, Any]) -> None:
+    def _logout(self, target: LoginTarget) -> None:
         if self.session(target):
             self._iscsiadm(target, "--logout", ok=(0, 21))
             if wait_for(lambda: self.session(target) is None, timeout_s=30) is not True:
@@ -523,21 +525,21 @@ class OpenIscsi:
                     target_iqn=target["iqn"],
                 )
 
-    def _relogin(self, target: dict[str, Any], step: Step) -> None:
+    def _relogin(self, target: LoginTarget, step: Step) -> None:
         self._logout(target)
         self._login(target, step)
 
-    def _recover(self, target: dict[str, Any], step: Step) -> None:
+    def _recover(self, target: LoginTarget, step: Step) -> None:
         """iscsid keeps trying on its own; a session that does not come back is made anew."""
         if not wait_for(
-            lambda: (self.session(target) or {}).get("state") == "LOGGED_IN",
+            lambda: any(session["state"] == "LOGGED_IN" for session in [self.session(target)] if session),
             timeout_s=self.tuning["login_timeout_s"],
             interval_s=0.5,
         ):
             self._relogin(target, step)
 
     @contextlib.contextmanager
-    def _logged_in(self, target: dict[str, object]) -> Iterator[dict[str, Any]]:
+    def _logged_in(self, target: LoginTarget) -> Iterator[LoginSession]:
         """The session; what fails because somebody ends it meanwhile is told as that."""
         try:
             session = self.session(target)
@@ -550,7 +552,7 @@ class OpenIscsi:
             raise
 
     @staticmethod
-    def _lost(target: dict[str, Any]) -> Failure:
+    def _lost(target: LoginTarget) -> Failure:
         return Failure(
             "session_lost",
             f"The session to {target['iqn']} at {portal_text(**target['portal'])} has ended: someone else logged it out.",
@@ -559,15 +561,15 @@ class OpenIscsi:
             portal=portal_text(**target["portal"]),
         )
 
-    def _set_replacement_timeout(self, target: dict[str, object], step: Step) -> None:
+    def _set_replacement_timeout(self, target: LoginTarget, step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{SESSIONS}/session{session['sid']}/recovery_tmo", step["will"])
 
-    def _set_queue_depth(self, target: dict[str, object], step: Step) -> None:
+    def _set_queue_depth(self, target: LoginTarget, step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{self.luns(session)[step['lun']]['folder']}/queue_depth", step["will"])
 
-    def undo(self, target: dict[str, Any], record_before: str | None) -> None:
+    def undo(self, target: LoginTarget, record_before: str | None) -> None:
         """After a failed login: no record that was not there, or the one that was."""
         path = self.record_file(target)
         if path and record_before is not None:
@@ -578,12 +580,12 @@ class OpenIscsi:
 
     # -- the disks
 
-    def disks(self, target: dict[str, Any]) -> dict[str, Any]:
+    def disks(self, target: LoginTarget) -> dict[str, Any]:
         """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…, session_lost"""
         with self._logged_in(target) as session:
             return self._disks_of_session(target, session)
 
-    def _disks_of_session(self, target: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+    def _disks_of_session(self, target: LoginTarget, session: LoginSession) -> dict[str, Any]:
         wanted = {lun["lun"] for lun in target["luns"]}
 
         def ready() -> Any:
@@ -615,7 +617,7 @@ class OpenIscsi:
             result[lun["lun"]] = facts
         return result
 
-    def _facts(self, disk: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+    def _facts(self, disk: SessionDisk, session: LoginSession) -> dict[str, Any]:
         pages = {page: self._page(disk["folder"], page) for page in ("vpd_pg80", "vpd_pg83")}
         naa = scsi_pages.naa_names(pages["vpd_pg83"])
         return {
@@ -649,7 +651,7 @@ class OpenIscsi:
         known = {"path": above["path"], "uuid": above["uuid"], "multipath": above["name"]} if above else {}
         return {**first, **known, "paths": [portal_text(**path["portal"]) for path in paths]}
 
-    def offline(self, target: dict[str, Any]) -> bool:
+    def offline(self, target: LoginTarget) -> bool:
         """Whether a wanted disk was given up by the kernel, which a new login heals."""
         disks = self.luns(self.session(target))
         return any(
@@ -658,7 +660,7 @@ class OpenIscsi:
 
     def join(
         self,
-        target: dict[str, Any],
+        target: LoginTarget,
         lun: dict[str, Any],
         paths: list[dict[str, Any]],
         steps: list[Step],
@@ -701,7 +703,7 @@ class OpenIscsi:
         return {**first, "path": joined["path"], "uuid": joined["uuid"], "multipath": joined["name"], "paths": texts}
 
     @staticmethod
-    def _reread(disk: dict[str, Any]) -> None:
+    def _reread(disk: SessionDisk) -> None:
         # The target may have been rebuilt behind a session that came back on its own.
         write_text(f"{disk['folder']}/rescan", "1")
 
@@ -715,7 +717,7 @@ class OpenIscsi:
 
     # -- away with it
 
-    def refuse_used(self, targets: list[Any]) -> None:
+    def refuse_used(self, targets: list[LoginTarget]) -> None:
         going = self._disks_of(targets)
         for target in targets:
             for lun, disk in sorted(self.luns(self.session(target)).items()):
@@ -730,10 +732,10 @@ class OpenIscsi:
                         f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], uses
                     )
 
-    def _disks_of(self, targets: list[Any]) -> set[str]:
+    def _disks_of(self, targets: list[LoginTarget]) -> set[str]:
         return {disk["path"] for target in targets for disk in self.luns(self.session(target)).values()}
 
-    def remove(self, targets: list[Any]) -> None:
+    def remove(self, targets: list[LoginTarget]) -> None:
         going = self._disks_of(targets)
         maps = {entry["name"]: entry for entry in map(multipath.map_of, sorted(going)) if entry}
         for entry in maps.values():

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 # What the device guard calls it, as blkid does with other signatures.
 TYPE = "storlab_cache"
@@ -20,7 +21,7 @@ MOST = 512
 CACHED, CLEAN = "cached", "clean"
 
 
-def pack(fields: dict[str, object]) -> bytes:
+def pack(fields: Mapping[str, object]) -> bytes:
     text = MAGIC + json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     if len(text) > MOST:
         raise ValueError(f"a stamp of {len(text)} bytes")

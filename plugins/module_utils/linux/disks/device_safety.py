@@ -24,6 +24,7 @@ from ...core.failure import Failure
 from ...core.iscsi_names import unit_serial
 from ...core.layers import Layer, generation
 from .. import mounts
+from ..nouns import Mount
 from . import cache_stamp, designators, nfs_volumes, scsi_pages
 from .facts import Export, Facts
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
@@ -413,7 +414,7 @@ def _file_facts(system: System, resolved: str, status: os.stat_result) -> Facts:
     return facts
 
 
-def _mounts(system: System, pid: str = "self") -> list[dict[str, object]]:
+def _mounts(system: System, pid: str = "self") -> list[Mount]:
     return mounts.parse(system.read(f"/proc/{pid}/mountinfo") or "")
 
 

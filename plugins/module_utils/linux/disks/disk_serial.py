@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.failure import Failure
+from ..params import DiskBySerialParams
 from . import scsi_pages
 
 SYS_BLOCK = "/sys/block"
@@ -104,6 +105,6 @@ def find(serial: str, size_bytes: int, timeout_s: int) -> str:
         time.sleep(0.2)
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, object]:
+def ensure(params: DiskBySerialParams, check_mode: bool) -> dict[str, object]:
     """What the module disk_by_serial does; it only looks, in check mode too."""
     return {"changed": False, "path": find(params["serial"], params["size_bytes"], params["timeout_s"])}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..host import read_text
+from ..nouns import Mount
 
 VOLUMES = "/proc/fs/nfsfs/volumes"
 
@@ -34,5 +35,5 @@ def fsids(uuid: str) -> set[str]:
     return {whole, *(f"{number:x}:0" for number in folded)}
 
 
-def fsid_of(mounted: dict[str, Any] | None) -> str | None:
+def fsid_of(mounted: Mount | None) -> str | None:
     return volumes(read_text(VOLUMES, default="")).get(mounted["numbers"]) if mounted else None

@@ -22,7 +22,7 @@ def proofs(given: Mapping[str, object]) -> dict[str, Any]:
     return {key: given[key] for key in device_safety.PROOFS if given.get(key)}
 
 
-def proven(given: dict[str, Any], facts: Facts) -> bool:
+def proven(given: Mapping[str, Any], facts: Facts) -> bool:
     """Whether a device shows everything that is said of it, and something is."""
     wanted = proofs(given)
     plain = {key: value for key, value in wanted.items() if key != "uuid"}
@@ -32,13 +32,13 @@ def proven(given: dict[str, Any], facts: Facts) -> bool:
     return bool(wanted) and facts.get("type") == "block" and not refused and not strange
 
 
-def find(given: dict[str, Any], system: device_safety.System) -> list[str]:
+def find(given: Mapping[str, Any], system: device_safety.System) -> list[str]:
     """Paths of the host's whole disks that show what is said."""
     facts = [device_safety.identity(f"/dev/{name.replace('!', '/')}", system) for name in system.names("/sys/block")]
     return [item["path"] for item in facts if proven(given, item)]
 
 
-def present(given: dict[str, Any], system: device_safety.System) -> list[str]:
+def present(given: Mapping[str, Any], system: device_safety.System) -> list[str]:
     """Where a disk is that shows what is said of it; a name alone proves nothing."""
     if not given.get("device"):
         return find(given, system)
@@ -46,7 +46,7 @@ def present(given: dict[str, Any], system: device_safety.System) -> list[str]:
     return [path] if proven(given, device_safety.identity(path, system)) else []
 
 
-def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, object]:
+def look_up(given: Mapping[str, Any], system: device_safety.System) -> dict[str, object]:
     """What a user says of a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
     given = {key: value for key, value in given.items() if value not in (None, "")}
     path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}
@@ -60,7 +60,7 @@ def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, ob
     }
 
 
-def locate(what: str, variable: str, given: dict[str, Any], system: device_safety.System) -> str:
+def locate(what: str, variable: str, given: Mapping[str, Any], system: device_safety.System) -> str:
     """The path of a wanted disk, whose proof the device guard then asks for; raises member_missing or serial_twice."""
     paths = [system.resolve(given["device"])] if given.get("device") else find(given, system)
     if len(paths) == 1:

@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from .. import mounts
+from ..nouns import Mount
 from . import designators
 from .facts import Opener
 
@@ -77,7 +78,7 @@ class Sought:
         """Whether it is what a loop device has behind it, as loop_backing tells."""
         return backing is not None and (backing[2] in self.devices or backing[:2] == self.file)
 
-    def mounted(self, mount: dict[str, Any], pid: str) -> bool:
+    def mounted(self, mount: Mount, pid: str) -> bool:
         """Whether it is what a process sees mounted there. A file system of several devices has a number of its own, so its sources count, too."""
         if mount["numbers"] in self.devices:
             return True

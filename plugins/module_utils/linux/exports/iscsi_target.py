@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.failure import Failure, bad_value
@@ -25,6 +25,8 @@ from ...core.layers import Layer, generation, purpose_of
 from ...core.luns import CHAP_SPEC, PORTAL_SPEC
 from ...core.names import check_name
 from ..disks import block_device, device_safety
+from ..nouns import ExportedLun, ExportedTarget, LostLun, Portal
+from ..params import IscsiTargetTargetLunOption, IscsiTargetTargetOption
 
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
@@ -74,17 +76,21 @@ SPEC: dict[str, Any] = {
 
 
 def check_targets(
-    wanted: list[Any], layers: dict[str, Layer], allow_no_chap: bool = False, allow_any_address: bool = False
-) -> list[Any]:
+    wanted: list[IscsiTargetTargetOption],
+    layers: dict[str, Layer],
+    allow_no_chap: bool = False,
+    allow_any_address: bool = False,
+) -> list[ExportedTarget]:
     """The targets with addresses normalised and the device of every LUN found; raises bad_value or layer_missing."""
-    targets, names, portals_of = [], set(), {}
+    targets: list[ExportedTarget] = []
+    names, portals_of = set(), {}
     for target in wanted:
         variable = f"iscsi_target_targets {target['name']}"
         check_iqn("iscsi_target_targets name", target["name"])
         for key in ("portals", "initiators"):
             if not target[key]:
                 raise bad_value(f"{variable} {key}", [], f"Give at least one of {key}.")
-        portals = [
+        portals: list[Portal] = [
             {
                 "address": portal_address(f"{variable} portal", portal["address"], allow_any_address),
                 "port": portal["port"],
@@ -94,11 +100,12 @@ def check_targets(
         _unique(f"{variable} portals", [portal_text(**portal) for portal in portals])
         _unique(f"{variable} luns", [lun["lun"] for lun in target["luns"]])
         for initiator in target["initiators"]:
-            key = initiator_key(f"{variable} initiators", initiator)
+            named: Mapping[str, object] = initiator
+            key = initiator_key(f"{variable} initiators", named)
             if key != "iqn":
                 raise bad_value(
                     f"{variable} initiator {key}",
-                    initiator[key],
+                    named[key],
                     "Give its iqn: this target distinguishes initiators only by name.",
                 )
         _unique(f"{variable} initiators", [iqn_key(initiator["iqn"]) for initiator in target["initiators"]])
@@ -115,7 +122,7 @@ def check_targets(
                 "some with and some without chap_user",
                 "Give CHAP to all initiators of a target, or to none.",
             )
-        luns = []
+        luns: list[ExportedLun] = []
         for lun in target["luns"]:
             check_name(f"{variable} lun name", lun["name"])
             if lun["name"] in names:
@@ -123,7 +130,8 @@ def check_targets(
             names.add(lun["name"])
             luns.append({**lun, **_resolved(variable, lun, layers)})
         portals_of[target["name"]] = portals
-        targets.append({**target, "portals": portals, "luns": luns})
+        initiators: list[Any] = [*target["initiators"]]
+        targets.append({"name": target["name"], "portals": portals, "luns": luns, "initiators": initiators})
     _unique("iscsi_target_targets name", [target["name"] for target in targets])
     return targets
 
@@ -134,7 +142,7 @@ def _unique(variable: str, values: Sequence[str | int]) -> None:
         raise bad_value(variable, double[0], "Listed twice; list it once.")
 
 
-def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> dict[str, Any]:
+def _resolved(variable: str, lun: IscsiTargetTargetLunOption, layers: dict[str, Layer]) -> ExportedLun:
     """{device, parent, expected, generation, purpose}: what the LUN stands on."""
     if bool(lun["layer"]) == bool(lun["device"]):
         raise bad_value(
@@ -162,7 +170,7 @@ def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> d
     }
 
 
-def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
+def refuse_unsafe(lun: ExportedLun, target: str, testbed_id: str) -> None:
     """The device guard before a LUN is exported. What the testbed itself published may carry its own signature."""
     facts = device_safety.inspect(os.path.realpath(lun["device"]))
     layer: Layer = lun["expected"]
@@ -183,16 +191,20 @@ def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
 
 
 def withdrawn(
-    lost: list[Any], targets: list[Any], layers: dict[str, Layer], cut: list[Any] | tuple[Any, ...] = ()
-) -> list[Any]:
+    lost: list[LostLun],
+    targets: list[ExportedTarget],
+    layers: dict[str, Layer],
+    cut: list[LostLun] | tuple[Any, ...] = (),
+) -> list[LostLun]:
     """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, credentials, variable, layer, host, path}.
 
     lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in; cut: that they would lose when their connection breaks,
     because the CHAP names or secrets with which they logged in are replaced (credentials). The layer, its host and path are of the
     initiator that published the LUN under the same initiator name; all three are None when none has.
     """
-    luns = []
-    for entry in [*lost, *({**entry, "credentials": True} for entry in cut if entry not in lost)]:
+    luns: list[LostLun] = []
+    also: list[LostLun] = [{**entry, "credentials": True} for entry in cut if entry not in lost]
+    for entry in [*lost, *also]:
         layer: Any = next(
             (
                 layer
@@ -204,13 +216,13 @@ def withdrawn(
             ),
             {},
         )
-        place = {"layer": layer.get("name"), "host": layer.get("host"), "path": layer.get("path")}
+        place: LostLun = {"layer": layer.get("name"), "host": layer.get("host"), "path": layer.get("path")}
         key = f"{entry['target']} {entry['initiator']} {entry['lun']}"
         luns.append({"key": key, "credentials": False, **entry, "variable": _variable_of(entry, targets), **place})
     return luns
 
 
-def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
+def _variable_of(lost: LostLun, targets: list[ExportedTarget]) -> str:
     """The variable that no longer gives the LUN to the initiator, or gives it for other secrets."""
     name = f"iscsi_target_targets {lost['target']}"
     if lost.get("credentials"):
@@ -230,12 +242,12 @@ def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
     return name
 
 
-def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
+def refuse_withdrawn(luns: list[LostLun], uses: dict[str, Any]) -> None:
     """Raises target_in_use unless every LUN that a logged-in initiator would lose is proven to be unused there.
 
     luns: from ``withdrawn``. uses: {key: users}, what the initiators themselves say; no users: nothing uses the disk.
     """
-    kept = [{**lun, "users": uses.get(lun["key"])} for lun in luns if uses.get(lun["key"]) != []]
+    kept: list[LostLun] = [{**lun, "users": uses.get(lun["key"])} for lun in luns if uses.get(lun["key"]) != []]
     if not kept:
         return
     first = kept[0]
@@ -265,12 +277,12 @@ def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
 
 
 def layers_of(
-    targets: list[Any],
+    targets: list[ExportedTarget],
     published: dict[str, Layer],
     identity: Any,
     provider: str,
     page_cache: bool = False,
-    facts: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
+    facts: Callable[[ExportedTarget, ExportedLun], dict[str, Any]] | None = None,
 ) -> list[Layer]:
     """The LUNs as layers, without their host. A path from an earlier loopback login to the same LUN stays.
 

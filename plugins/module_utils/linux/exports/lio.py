@@ -23,6 +23,7 @@ from ...core.secrets import keep_secret, same_secret
 from ...core.steps import Step
 from .. import mounts
 from ..host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
+from ..nouns import ExportedLun, ExportedTarget, LostLun
 from ..record import Record
 
 DIR = "directory"
@@ -61,7 +62,7 @@ def store_name(testbed_id: str, lun_name: str) -> str:
     return f"storlab-{testbed_id}-{lun_name}"
 
 
-def wanted_entries(testbed_id: str, targets: list[Any], hba: str) -> list[Any]:
+def wanted_entries(testbed_id: str, targets: list[ExportedTarget], hba: str) -> list[Entry]:
     """The wanted configuration in the order in which it is made. Each LUN carries its ``device``."""
     entries = [Entry(f"core/{hba}", DIR)] if any(target["luns"] for target in targets) else []
     for target in targets:
@@ -106,7 +107,7 @@ def wanted_entries(testbed_id: str, targets: list[Any], hba: str) -> list[Any]:
     return entries
 
 
-def made_below_core(entries: list[Any]) -> dict[str, Any]:
+def made_below_core(entries: list[Entry]) -> dict[str, list[str]]:
     """{path: [serial]} of the adapters (without serial) and backstores of a wanted configuration, for the record."""
     values = {entry.path: entry.value for entry in entries}
     return {
@@ -116,7 +117,7 @@ def made_below_core(entries: list[Any]) -> dict[str, Any]:
     }
 
 
-def plan(current: dict[str, Any], entries: list[Any]) -> list[Step]:
+def plan(current: dict[str, str | Link], entries: list[Entry]) -> list[Step]:
     """Steps {op, path, was, will}: what is not wanted goes first, innermost first, then the wanted is made in its order."""
     wanted = {entry.path: entry.value for entry in entries}
     doomed = {
@@ -172,7 +173,9 @@ def plan(current: dict[str, Any], entries: list[Any]) -> list[Step]:
     return steps
 
 
-def newly_exported(current: dict[str, Any], steps: list[Step], targets: list[Any], testbed_id: str) -> list[Any]:
+def newly_exported(
+    current: dict[str, str | Link], steps: list[Step], targets: list[ExportedTarget], testbed_id: str
+) -> list[tuple[ExportedTarget, ExportedLun]]:
     """[(target, LUN)] of the backstores that the steps make on a device that no backstore of ours is on now: the guard has to see it."""
     ours = {value for path, value in current.items() if path.startswith("core/") and path.endswith("/udev_path")}
     made = {step["path"].split("/")[2] for step in steps if step["op"] == "mkdir" and _is_store(step["path"])}
@@ -184,14 +187,14 @@ def newly_exported(current: dict[str, Any], steps: list[Step], targets: list[Any
     ]
 
 
-def lost_luns(current: dict[str, Any], steps: list[Step], sessions: dict[str, Any]) -> list[Any]:
+def lost_luns(current: dict[str, str | Link], steps: list[Step], sessions: dict[str, dict[str, str]]) -> list[LostLun]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     sessions: {target: {initiator: address}}. A LUN is lost with its mapping, and with a portal, through which it may be reached.
     """
     gone = {step["path"] for step in steps if step["op"] in ("rmdir", "unlink")}
     gone |= {path.rpartition("/")[0] for path in gone if isinstance(current.get(path), Link)}
-    lost = []
+    lost: list[LostLun] = []
     for target, logged_in in sorted(sessions.items()):
         base = f"iscsi/{target}/tpgt_"
         cut_off = any(path.startswith(base) and "/np/" in path for path in gone)
@@ -210,15 +213,15 @@ def lost_luns(current: dict[str, Any], steps: list[Step], sessions: dict[str, An
 
 
 def cut_off(
-    current: dict[str, Any], steps: list[Step], sessions: dict[str, Any], same: set[tuple[str, str]]
-) -> list[Any]:
+    current: dict[str, str | Link], steps: list[Step], sessions: dict[str, dict[str, str]], same: set[tuple[str, str]]
+) -> list[LostLun]:
     """The LUNs of initiators that are logged in with CHAP names or secrets which the steps replace, as ``lost_luns`` has them.
 
     Their sessions go on, and cannot log in again once their connection breaks. same: (target, initiator) whose names and secrets are those that the testbed
     has set before; whatever somebody wrote over them meanwhile, the sessions logged in with these.
     """
     written = {step["path"] for step in steps if step["op"] == "write"}
-    cut = []
+    cut: list[LostLun] = []
     for target, logged_in in sorted(sessions.items()):
         base = f"iscsi/{target}/tpgt_"
         switched = any(path.startswith(base) and path.endswith("/attrib/authentication") for path in written)
@@ -237,7 +240,7 @@ def cut_off(
     return cut
 
 
-def _mapped(current: Mapping[str, object], target: str, initiator: str) -> list[str]:
+def _mapped(current: dict[str, str | Link], target: str, initiator: str) -> list[str]:
     """The paths of the LUNs that an initiator sees, and of links below them."""
     below = [path for path in current if path.startswith(f"iscsi/{target}/tpgt_")]
     # Without an ACL of its own it got in while demo mode was on, and sees all LUNs.
@@ -246,12 +249,12 @@ def _mapped(current: Mapping[str, object], target: str, initiator: str) -> list[
     ]
 
 
-def credentials(initiator: dict[str, Any]) -> str:
+def credentials(initiator: Mapping[str, object]) -> str:
     """Everything of CHAP that an initiator logs in with, as one secret."""
     return json.dumps([initiator.get(key) or "" for key in AUTH.values()])
 
 
-def parse_session(info: str) -> tuple[Any, ...] | None:
+def parse_session(info: str) -> tuple[str, str] | None:
     """(initiator, address) of the session that the ``info`` of an ACL shows, None without one."""
     name = re.search(r"^InitiatorName: (\S+)", info, re.M)
     address = re.search(r"^\s*Address (\S+)", info, re.M)
@@ -270,7 +273,11 @@ def _shown(path: str, value: Any) -> Any:
 
 
 def refuse_foreign(
-    existing: dict[str, Any], current: dict[str, Any], targets: list[Any], testbed_id: str, recorded_targets: list[Any]
+    existing: dict[str, Any],
+    current: dict[str, str | Link],
+    targets: list[ExportedTarget],
+    testbed_id: str,
+    recorded_targets: list[str],
 ) -> None:
     """Raises foreign_target or foreign_backstore for a wanted name that exists on the host without being this testbed's.
 
@@ -310,14 +317,14 @@ class Configfs:
     def at(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def names(self, path: str, prefix: str = "") -> list[Any]:
+    def names(self, path: str, prefix: str = "") -> list[str]:
         folder = self.at(path)
         return sorted(name for name in os.listdir(folder) if name.startswith(prefix)) if os.path.isdir(folder) else []
 
-    def subfolders(self, path: str, prefix: str = "") -> list[Any]:
+    def subfolders(self, path: str, prefix: str = "") -> list[str]:
         return [name for name in self.names(path, prefix) if os.path.isdir(self.at(f"{path}/{name}"))]
 
-    def _links(self, path: str) -> dict[str, object]:
+    def _links(self, path: str) -> dict[str, str | Link]:
         return {
             f"{path}/{name}": Link(
                 os.path.relpath(os.path.realpath(self.at(f"{path}/{name}")), os.path.realpath(self.root))
@@ -326,13 +333,13 @@ class Configfs:
             if os.path.islink(self.at(f"{path}/{name}"))
         }
 
-    def stores(self, recorded: dict[str, Any]) -> dict[str, Any]:
+    def stores(self, recorded: dict[str, list[str]]) -> dict[str, str | Link]:
         """This testbed's backstores and their adapters among those that are there.
 
         recorded: {path: serials} of what the testbed made below core/; an adapter has none. Names are compared exactly. A
         recorded store that was killed at birth has no serial yet; one with another serial is somebody else's.
         """
-        adapters = {}
+        adapters: dict[str, str | Link] = {}
         for path in sorted(path for path in recorded if _is_store(path) and os.path.isdir(self.at(path))):
             serial = read_text(self.at(f"{path}/wwn/vpd_unit_serial"), default="").rpartition(":")[2].strip()
             info = read_text(self.at(f"{path}/info"), default="")
@@ -359,10 +366,10 @@ class Configfs:
             "stores": [store for hba in self.subfolders("core") for store in self.subfolders(f"core/{hba}")],
         }
 
-    def target(self, name: str) -> dict[str, object]:
+    def target(self, name: str) -> dict[str, str | Link]:
         """One target with everything of it that this collection manages."""
         base = f"iscsi/{name}"
-        entries: dict[str, Any] = {}
+        entries: dict[str, str | Link] = {}
         if not os.path.isdir(self.at(base)):
             return entries
         entries[base] = DIR
@@ -390,7 +397,7 @@ class Configfs:
         places.update({f"iscsi/{target}/tpgt_1/attrib/{name}": name for name in TPG_FACTS})
         return {name: value for path, name in places.items() if (value := read_text(self.at(path), default=""))}
 
-    def sessions(self, target: str) -> dict[str, Any]:
+    def sessions(self, target: str) -> dict[str, str]:
         """{initiator: address} of who is logged in to the target; the address of one without an ACL is not shown."""
         addresses = {}
         for tpg in self.subfolders(f"iscsi/{target}", "tpgt_"):
@@ -407,7 +414,7 @@ class Configfs:
             index += 1
         return f"iblock_{index}"
 
-    def apply(self, steps: list[Step], entries: list[Any]) -> None:
+    def apply(self, steps: list[Step], entries: list[Entry]) -> None:
         values = {entry.path: entry.value for entry in entries}
         for step in steps:
             try:
@@ -468,27 +475,29 @@ class LioTarget:
         self.record = Record(testbed_id, "lio_target")
         self.configfs = Configfs()
 
-    def current(self) -> dict[str, Any]:
+    def current(self) -> dict[str, str | Link]:
         entries = self.configfs.stores(self.record.data.get("core", {}))
         for name in self.record.data.get("targets", []):
             entries.update(self.configfs.target(name))
         return entries
 
-    def refuse_foreign(self, current: dict[str, Any], targets: list[Any]) -> None:
+    def refuse_foreign(self, current: dict[str, str | Link], targets: list[ExportedTarget]) -> None:
         recorded = self.record.data.get("targets", [])
         refuse_foreign(self.configfs.existing(), current, targets, self.testbed_id, recorded)
 
-    def lost_luns(self, current: dict[str, Any], steps: list[Step], patience_s: float) -> list[Any]:
+    def lost_luns(self, current: dict[str, str | Link], steps: list[Step], patience_s: float) -> list[LostLun]:
         """What logged-in initiators would lose by the steps; waits for sessions that are just ending."""
 
-        def lost() -> list[Any]:
+        def lost() -> list[LostLun]:
             recorded = self.record.data.get("targets", [])
             return lost_luns(current, steps, {name: self.configfs.sessions(name) for name in recorded})
 
         wait_for(lambda: not lost(), patience_s, interval_s=0.5)
         return lost()
 
-    def cut_off(self, current: dict[str, Any], steps: list[Step], targets: list[Any]) -> list[Any]:
+    def cut_off(
+        self, current: dict[str, str | Link], steps: list[Step], targets: list[ExportedTarget]
+    ) -> list[LostLun]:
         """What initiators would lose with their next broken connection, because the steps replace what they logged in with."""
         names, kept = self.record.data.get("targets", []), self.record.data.get("chap", {})
         same = {
@@ -499,11 +508,11 @@ class LioTarget:
         }
         return cut_off(current, steps, {name: self.configfs.sessions(name) for name in names}, same)
 
-    def entries(self, current: dict[str, Any], targets: list[Any]) -> list[Any]:
+    def entries(self, current: dict[str, str | Link], targets: list[ExportedTarget]) -> list[Entry]:
         used = sorted({path.split("/")[1] for path in current if path.startswith("core/")})
         return wanted_entries(self.testbed_id, targets, used[0] if used else self.configfs.free_hba())
 
-    def apply(self, targets: list[Any], steps: list[Step], entries: list[Any]) -> None:
+    def apply(self, targets: list[ExportedTarget], steps: list[Step], entries: list[Entry]) -> None:
         before = loaded_modules()
         names, made = [target["name"] for target in targets], made_below_core(entries)
         self.record.data["targets"] = sorted(set(self.record.data.get("targets", [])) | set(names))
@@ -536,7 +545,7 @@ class LioTarget:
         finally:
             self.record.note_modules(before)
 
-    def facts(self, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
+    def facts(self, target: ExportedTarget, lun: ExportedLun) -> dict[str, Any]:
         facts = self.configfs.facts(target["name"], store_name(self.testbed_id, lun["name"]))
         return {"lio": facts} if facts else {}
 
@@ -561,6 +570,6 @@ class LioTarget:
         self.record.remove()
 
 
-def lun_identity(testbed_id: str, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
+def lun_identity(testbed_id: str, target: ExportedTarget, lun: ExportedLun) -> dict[str, Any]:
     serial = unit_serial(testbed_id, lun["name"], lun.get("generation"))
     return {"target_iqn": target["name"], "lun": lun["lun"], "serial": serial, "naa": lio_naa(serial)}

@@ -28,6 +28,7 @@ from .. import mounts
 from ..clients import datastore, nfs_mount
 from ..daemon import end_process, patience, read_cmdline, start_ticks
 from ..host import load_module, loaded_modules, modules_that_need, read_text, run, wait_for, write_text
+from ..params import NfsExportParams
 from ..record import Record
 
 EXPORTS_DIR = "/etc/exports.d"
@@ -91,7 +92,7 @@ def options(entry: dict[str, Any]) -> str:
     )
 
 
-def resolve(params: dict[str, Any]) -> list[Any]:
+def resolve(params: NfsExportParams) -> list[Any]:
     """The exports with path, UUID of the file system and options; raises bad_value or layer_missing."""
     wanted: list[Any] = []
     for entry in params["exports"]:
@@ -132,7 +133,7 @@ def resolve(params: dict[str, Any]) -> list[Any]:
     return wanted
 
 
-def check_server(params: dict[str, Any]) -> dict[str, Any]:
+def check_server(params: NfsExportParams) -> dict[str, Any]:
     """{versions, addresses, threads} as they are given to a server that is started; raises bad_value."""
     addresses = []
     for address in params["addresses"]:

@@ -24,6 +24,7 @@ from ...core.iscsi_names import portal_text, same_iqn, scsi_id, unit_serial
 from ...core.steps import Step
 from .. import daemon
 from ..host import loaded_modules, run, wait_for
+from ..nouns import ExportedLun, ExportedTarget, LostLun, TgtExport, TgtState
 from ..record import Record
 
 SOCKETS = "/var/run/tgtd"
@@ -36,9 +37,9 @@ LUN_FIELDS = {
 }
 
 
-def check_targets(targets: list[Any]) -> dict[str, Any]:
+def check_targets(targets: list[ExportedTarget]) -> dict[str, str]:
     """{user: secret} of all accounts; raises bad_value for what tgt cannot do as it was asked for."""
-    accounts: dict[Any, Any] = {}
+    accounts: dict[str, str] = {}
     for target in targets:
         variable = f"iscsi_target_targets {target['name']}"
         every = {lun["lun"] for lun in target["luns"]}
@@ -54,7 +55,7 @@ def check_targets(targets: list[Any]) -> dict[str, Any]:
                 )
             outgoing.add(initiator.get("mutual_chap_user") or "")
             for user, password in (("chap_user", "chap_password"), ("mutual_chap_user", "mutual_chap_password")):
-                name, secret = initiator.get(user), initiator.get(password)
+                name, secret = initiator.get(user), cast(str, initiator.get(password))
                 if name and re.search(r"[,=\s]", name):
                     raise bad_value(
                         f"{variable} {user}", name, "tgt takes names without commas, equals signs and blanks."
@@ -78,13 +79,13 @@ def check_targets(targets: list[Any]) -> dict[str, Any]:
     return accounts
 
 
-def parse_targets(text: str) -> dict[str, dict[str, Any]]:
+def parse_targets(text: str) -> dict[str, TgtExport]:
     """{iqn: {tid, luns: {lun: {scsi_id, serial, device, flags, block_bytes}}, incoming, outgoing, acl, sessions}} from ``tgtadm --mode target --op show``.
 
     sessions: {initiator: address} of who is logged in.
     """
-    targets: dict[str, dict[str, Any]] = {}
-    target: dict[str, Any] = {}
+    targets: dict[str, TgtExport] = {}
+    target: TgtExport = {}
     lun: dict[str, Any] = {}
     section = initiator = ""
     for line in text.splitlines():
@@ -130,7 +131,7 @@ def parse_portals(text: str) -> list[str]:
 
 
 def plan(
-    current: dict[str, Any], targets: list[Any], changed_accounts: set[Any], testbed_id: str, page_cache: bool
+    current: TgtState, targets: list[ExportedTarget], changed_accounts: set[str], testbed_id: str, page_cache: bool
 ) -> list[Step]:
     """Steps {op, target, was, will, argv}; an account step carries its user, never a secret.
 
@@ -215,7 +216,7 @@ def plan(
     return steps
 
 
-def lost_luns(current: dict[str, Any], steps: list[Step]) -> list[Any]:
+def lost_luns(current: TgtState, steps: list[Step]) -> list[LostLun]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     Every initiator of a target sees all its LUNs. tgtd removes targets and LUNs whoever uses them.
@@ -232,7 +233,9 @@ def lost_luns(current: dict[str, Any], steps: list[Step]) -> list[Any]:
     ]
 
 
-def newly_exported(current: dict[str, Any], targets: list[Any], steps: list[Step]) -> list[tuple[str, Any]]:
+def newly_exported(
+    current: TgtState, targets: list[ExportedTarget], steps: list[Step]
+) -> list[tuple[str, ExportedLun]]:
     """[(target, LUN)] that the steps add, but for devices that are exported here already."""
     added = {step["lun"] for step in steps if step["op"] == "add_lun"}
     ours = {lun.get("device") for known in current["targets"].values() for lun in known["luns"].values()}
@@ -244,24 +247,24 @@ def newly_exported(current: dict[str, Any], targets: list[Any], steps: list[Step
     ]
 
 
-def cut_off(current: dict[str, Any], targets: list[Any], changed: set[Any], kept: set[Any]) -> list[Any]:
+def cut_off(current: TgtState, targets: list[ExportedTarget], changed: set[str], kept: set[str]) -> list[LostLun]:
     """The LUNs of initiators that are logged in with CHAP names or secrets other than those that are wanted, as ``lost_luns`` has them.
 
     Their sessions go on, and cannot log in again once their connection breaks. changed, kept: the names whose secret is known to be another one, or the same.
     """
-    cut = []
+    cut: list[LostLun] = []
     for target in targets:
-        known = current["targets"].get(target["name"], {})
+        known: TgtExport = current["targets"].get(target["name"], {})
         for name, address in sorted(known.get("sessions", {}).items()):
             initiator = next((entry for entry in target["initiators"] if same_iqn(entry["iqn"], name)), None)
-            pairs = [("chap_user", "incoming"), ("mutual_chap_user", "outgoing")] if initiator else []
-            if any(_renewed((initiator or {}).get(key), known[bound], changed, kept) for key, bound in pairs):
-                place = {"target": target["name"], "initiator": name, "address": address}
+            pairs = (("chap_user", known["incoming"]), ("mutual_chap_user", known["outgoing"])) if initiator else ()
+            if any(_renewed((initiator or {}).get(key), bound, changed, kept) for key, bound in pairs):
+                place: LostLun = {"target": target["name"], "initiator": name, "address": address}
                 cut += [{**place, "lun": lun} for lun in sorted(known["luns"])]
     return cut
 
 
-def _renewed(user: str | None, bound: set[Any], changed: set[Any], kept: set[Any]) -> bool:
+def _renewed(user: str | None, bound: set[str], changed: set[str], kept: set[str]) -> bool:
     if not user:
         return bool(bound)
     # An account that somebody removed by hand comes back as it was.
@@ -270,9 +273,9 @@ def _renewed(user: str | None, bound: set[Any], changed: set[Any], kept: set[Any
 
 def _plan_target(
     add: Any,
-    target: dict[str, Any],
-    known: dict[str, Any],
-    kept_accounts: set[Any],
+    target: ExportedTarget,
+    known: TgtExport,
+    kept_accounts: set[str],
     testbed_id: str,
     page_cache: bool,
 ) -> None:
@@ -305,7 +308,7 @@ def _plan_target(
                 lun=number,
             )
     for lun in target["luns"]:
-        new, number = wanted[lun["lun"]], str(lun["lun"])
+        new, place = wanted[lun["lun"]], str(lun["lun"])
         if known["luns"].get(lun["lun"]) != new:
             add(
                 "add_lun",
@@ -318,7 +321,7 @@ def _plan_target(
                 "new",
                 *tid,
                 "--lun",
-                number,
+                place,
                 "--bstype",
                 "rdwr",
                 *(["--bsoflags", new["flags"]] if new["flags"] else []),
@@ -332,21 +335,25 @@ def _plan_target(
                 "identify_lun",
                 name,
                 None,
-                number,
+                place,
                 "--mode",
                 "logicalunit",
                 "--op",
                 "update",
                 *tid,
                 "--lun",
-                number,
+                place,
                 "--params",
                 f"vendor_id=STORLAB,product_id={lun['name'][:16]},scsi_id={new['scsi_id']},scsi_sn={new['serial']}",
             )
-    for direction, key, flag in (("incoming", "chap_user", []), ("outgoing", "mutual_chap_user", ["--outgoing"])):
+    sides: tuple[tuple[set[str], str, list[str]], ...] = (
+        (known["incoming"], "chap_user", []),
+        (known["outgoing"], "mutual_chap_user", ["--outgoing"]),
+    )
+    for there, key, flag in sides:
         users = {initiator[key] for initiator in target["initiators"] if initiator.get(key)}
         # An account that was deleted is bound no more.
-        bound = known[direction] & kept_accounts
+        bound = there & kept_accounts
         for user in sorted(bound - users):
             add("unbind_account", name, user, None, "--mode", "account", "--op", "unbind", *tid, "--user", user, *flag)
         for user in sorted(users - bound):
@@ -390,8 +397,8 @@ class TgtTarget:
             return False
         return True
 
-    def current(self) -> dict[str, Any]:
-        nothing = {"running": False, "portals": [], "accounts": set(), "targets": {}}
+    def current(self) -> TgtState:
+        nothing: TgtState = {"running": False, "portals": [], "accounts": set(), "targets": {}}
         if not self.answers():
             return nothing
         if self.pid() is None:
@@ -409,11 +416,11 @@ class TgtTarget:
             "targets": parse_targets(self.adm("--mode", "target", "--op", "show").stdout),
         }
 
-    def known_accounts(self, accounts: dict[str, Any]) -> set[Any]:
+    def known_accounts(self, accounts: dict[str, str]) -> set[str]:
         """Those of which the record has a secret, be it this one or another."""
         return set(accounts) & set(self.record.data.get("accounts", {}))
 
-    def changed_accounts(self, accounts: dict[str, Any]) -> set[Any]:
+    def changed_accounts(self, accounts: dict[str, str]) -> set[str]:
         """Accounts whose secret is not the one tgtd was given, as far as the record tells."""
         known = self.record.data.get("accounts", {})
         return {
@@ -425,7 +432,7 @@ class TgtTarget:
 
     # -- change
 
-    def apply(self, steps: list[Step], targets: list[Any], accounts: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], targets: list[ExportedTarget], accounts: dict[str, str]) -> None:
         self.record.save()
         for step in steps:
             if step["op"] == "start":
@@ -568,7 +575,7 @@ def wwid(testbed_id: str, lun_name: str, generation: str | None = None) -> str:
     return "naa.6" + re.sub(r"[^0-9a-f]", "0", scsi_id(testbed_id, lun_name, generation)[-31:])
 
 
-def lun_identity(testbed_id: str, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
+def lun_identity(testbed_id: str, target: ExportedTarget, lun: ExportedLun) -> dict[str, Any]:
     # No NAA identifier: the first one tgt shows is made of target and LUN numbers, and the same on every tgtd.
     return {
         "target_iqn": target["name"],

@@ -19,7 +19,7 @@ import re
 import shutil
 import signal
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
@@ -30,6 +30,7 @@ from ..clients import datastore
 from ..daemon import end_process, read_stat, start_ticks, wait_until_gone
 from ..disks import nfs_volumes
 from ..host import run
+from ..params import DatabaseLoadParams
 from ..record import Record
 
 FOLDER = "storlab-database"
@@ -57,15 +58,16 @@ SPEC: dict[str, Any] = {
 # ---------------------------------------------------------------- what is wanted
 
 
-def check_values(cluster: type[Cluster], params: dict[str, Any]) -> None:
+def check_values(cluster: type[Cluster], params: DatabaseLoadParams) -> None:
     """Raises bad_value."""
     for name, least, most in (
         ("warehouses", 1, MOST_WAREHOUSES),
         ("shared_buffers_mib", cluster.LEAST_BUFFERS_MIB, 1 << 20),
         ("max_wal_mib", cluster.LEAST_LOG_MIB, 1 << 20),
     ):
-        if not least <= params[name] <= most:
-            raise bad_value(f"database_load_{name}", params[name], f"Give a number from {least} to {most}.")
+        number = cast("dict[str, Any]", params)[name]
+        if not least <= number <= most:
+            raise bad_value(f"database_load_{name}", number, f"Give a number from {least} to {most}.")
     for name, value in params["settings"].items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or name in cluster.OWN_SETTINGS:
             raise bad_value(
@@ -77,7 +79,7 @@ def check_values(cluster: type[Cluster], params: dict[str, Any]) -> None:
             raise bad_value(f"database_load_settings {name}", value, "Give a single value.")
 
 
-def mount_of(params: dict[str, Any]) -> str:
+def mount_of(params: DatabaseLoadParams) -> str:
     """The mount point of the layer's file system; raises layer_missing, bad_value or database_unproven."""
     name = params["layer"]
     layer = params["layers"].get(name)
@@ -136,7 +138,7 @@ def user_of(name: str, usual: tuple[str, ...]) -> pwd.struct_passwd:
     raise bad_value("database_load_user", name, "Name a user of this host other than root.")
 
 
-def refuse_full(cluster: type[Cluster], free_bytes: int, params: dict[str, Any], place: str) -> None:
+def refuse_full(cluster: type[Cluster], free_bytes: int, params: DatabaseLoadParams, place: str) -> None:
     """Raises database_no_space with the arithmetic."""
     needed = cluster.EMPTY_MIB + int(params["warehouses"]) * cluster.WAREHOUSE_MIB + int(params["max_wal_mib"])
     if free_bytes < needed * MIB:
@@ -228,7 +230,7 @@ class Cluster:
         raise NotImplementedError
 
     @staticmethod
-    def settings_of(params: dict[str, Any], run_dir: str) -> dict[str, str]:
+    def settings_of(params: DatabaseLoadParams, run_dir: str) -> dict[str, str]:
         """What the server is told beside its own defaults."""
         raise NotImplementedError
 
@@ -469,7 +471,7 @@ class Cluster:
             self.record.data.pop(key, None)
         self.record.save()
 
-    def find(self, params: dict[str, Any]) -> None:
+    def find(self, params: DatabaseLoadParams) -> None:
         """Know it by its stamp where the record is lost, as after a reboot of a host whose layer kept its data."""
         if self.folder or params["layer"] not in params["layers"]:
             return
@@ -610,7 +612,7 @@ class Area(converge.Area):
         return {**shown(steps), "database": facts}
 
 
-def refuse_elsewhere(cluster: Cluster, folder: str, kind: str | None, params: dict[str, Any]) -> None:
+def refuse_elsewhere(cluster: Cluster, folder: str, kind: str | None, params: DatabaseLoadParams) -> None:
     elsewhere = cluster.folder and cluster.folder != folder
     if elsewhere or kind != cluster.NAME:
         raise Failure(

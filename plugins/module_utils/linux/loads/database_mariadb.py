@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from ...core.failure import Failure
 from ..daemon import read_pid, start_ticks
 from ..host import run, wait_for
+from ..params import DatabaseLoadParams
 from .database import DATABASE, MOST_USERS, Cluster, missing, plain, replace
 
 SERVER = ("mariadbd", "mariadb-install-db", "mariadb")
@@ -94,7 +95,7 @@ class Mariadb(Cluster):
         return match.group(1) if match else text.strip()
 
     @staticmethod
-    def settings_of(params: dict[str, Any], run_dir: str) -> dict[str, str]:
+    def settings_of(params: DatabaseLoadParams, run_dir: str) -> dict[str, str]:
         return {
             **{name: plain(value) for name, value in sorted(params["settings"].items())},
             "skip_networking": "on",

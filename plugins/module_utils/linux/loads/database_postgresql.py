@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..host import read_text, run
+from ..params import DatabaseLoadParams
 from .database import DATABASE, MOST_USERS, Cluster, append, missing, plain, replace
 
 PROGRAMS = ("initdb", "pg_ctl", "postgres", "psql", "pgbench")
@@ -81,7 +82,7 @@ class Postgresql(Cluster):
         return match.group(1) if match else text.strip()
 
     @staticmethod
-    def settings_of(params: dict[str, Any], run_dir: str) -> dict[str, str]:
+    def settings_of(params: DatabaseLoadParams, run_dir: str) -> dict[str, str]:
         return {
             **{name: plain(value) for name, value in sorted(params["settings"].items())},
             "listen_addresses": "",

@@ -30,6 +30,7 @@ from ..clients import datastore
 from ..disks import device_safety
 from ..disks.facts import Facts
 from ..host import run, wait_for
+from ..params import DebianInstallationParams
 from ..watch import counters
 from . import package_medium
 
@@ -99,7 +100,7 @@ def refusals(facts: Facts, layer: Layer, testbed_id: str, layers: dict[str, Laye
 # ---------------------------------------------------------------- the disk
 
 
-def perform(params: dict[str, Any], base: str = "/run") -> dict[str, bool] | dict[str, object]:
+def perform(params: DebianInstallationParams, base: str = "/run") -> dict[str, bool] | dict[str, object]:
     """The result of the module, without what it is of."""
     check_testbed_id("testbed_id", params["testbed_id"])
     check_name("layer", params["layer"]["name"])
@@ -116,7 +117,7 @@ def perform(params: dict[str, Any], base: str = "/run") -> dict[str, bool] | dic
 
 
 class Installation:
-    def __init__(self, params: dict[str, Any], base: str) -> None:
+    def __init__(self, params: DebianInstallationParams, base: str) -> None:
         self.layer, self.layers, self.testbed_id = params["layer"], params["layers"], params["testbed_id"]
         self.index_sha256, self.timeout_s = params["index_sha256"], params["timeout_s"]
         self.begin = medium_begin(self.layer["size_bytes"], params["bytes"])

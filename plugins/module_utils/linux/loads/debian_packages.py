@@ -24,6 +24,7 @@ from typing import Any
 from ...core.failure import Failure, bad_value
 from ...core.files import read_json, write_json, write_whole
 from ..host import run
+from ..params import DebianPackagesParams
 from . import package_medium
 
 # As Debian's policy has it, section 5.6.1.
@@ -77,7 +78,7 @@ def names_of(printed: str) -> list[str]:
     return [match["file"] for line in printed.splitlines() if (match := URI.match(line))]
 
 
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, object]:
+def ensure(params: DebianPackagesParams, check_mode: bool) -> dict[str, object]:
     packages = check(params["packages"])
     cache = params["cache_dir"]
     place = os.path.join(cache, "asked", f"{question(packages)}.json")

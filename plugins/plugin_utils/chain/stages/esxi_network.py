@@ -75,9 +75,9 @@ def _switches_and_ports(
         )
         return [], []
     switch = network.get("switch") or name
-    switches = [] if network.get("switch") else [{"name": name, "uplinks": uplinks, "mtu": network["mtu"]}]
+    switches: list[Any] = [] if network.get("switch") else [{"name": name, "uplinks": uplinks, "mtu": network["mtu"]}]
     same = {"switch": switch, "vlan": network["vlan"], "mtu": network["mtu"]}
-    ports = [
+    ports: list[Any] = [
         {"port_group": f"{name}-{number}", "uplink": uplink, "address": address, **same}
         for number, (uplink, address) in enumerate(zip(uplinks, addresses), 1)
     ]
