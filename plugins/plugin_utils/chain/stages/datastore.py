@@ -465,4 +465,5 @@ def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[
 
 
 def _check_stores(_testbed: Testbed, _host: Host, stores: list[Any]) -> None:
-    datastore_module.resolve({"datastores": stores, "layers": {}})
+    params: Any = {"datastores": stores, "layers": {}}
+    datastore_module.resolve(params)
