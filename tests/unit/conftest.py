@@ -32,3 +32,12 @@ def pytest_collection_modifyitems(items: list) -> None:
     for item in items:
         if starts_ansible(item.path):
             item.add_marker(pytest.mark.ansible)
+
+
+@pytest.fixture(autouse=True)
+def no_server_of_others(monkeypatch):
+    """A tgtd that somebody else runs on this computer is asked by a test of its own alone: a quick test may start no tgtadm."""
+    from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+
+    listens = device_safety.System.listens
+    monkeypatch.setattr(device_safety.System, "listens", lambda self, path: self.root != "/" and listens(self, path))

@@ -357,7 +357,7 @@ def test_split_ios_are_not_compared():
 
 def test_less_than_half_is_a_failure():
     _check, found = checked(seen(50000 * 4096, 26000 * 4096))
-    assert (found["status"], found["flags"][-1]) == ("measured", "device_counters_differ")
+    assert found["status"] == "measured" and "device_counters_differ" in found["flags"]
     _check, found = checked(seen(50000 * 4096, 24000 * 4096))
     assert [failure["code"] for failure in found["failures"]] == ["device_counters_differ"]
     assert "303104000" in found["failures"][0]["message"]

@@ -147,7 +147,7 @@ def remove(place: str, folder: str, token: str, stamped: bool) -> list[str]:
 
 def is_own(layer: Layer) -> bool:
     """Whether a layer is the testbed's own file on storage of others."""
-    return bool(layer["identity"].get("own_folder"))
+    return bool(layer.get("identity", {}).get("own_folder"))
 
 
 def guard(layer: Layer) -> Facts:
