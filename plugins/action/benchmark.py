@@ -97,7 +97,7 @@ class ActionModule(CollectionAction):
     def parameters(self) -> dict:
         params, given = super().parameters(), self.arguments()
         if params["steady_state"] is not None:
-            # What was not given follows from each workload.
+            # A value that was not given follows from each workload.
             params["steady_state"] = {key: params["steady_state"][key] for key in given["steady_state"]}
         return params
 
@@ -275,7 +275,7 @@ class ActionModule(CollectionAction):
         return results
 
     def _keep_request(self) -> None:
-        """What was asked for, once the host has agreed to measure it: a run that was refused leaves nothing that looks like one."""
+        """The request, once the host has agreed to measure it: a run that was refused leaves nothing that looks like one."""
         run_folder.add_request(
             self.run_dir,
             {key: self.options[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
@@ -387,7 +387,7 @@ class ActionModule(CollectionAction):
 
 
 def collection_version() -> str | None:
-    """Of the installed collection by its manifest, of a checkout by galaxy.yml."""
+    """The version of the installed collection by its manifest, and of a checkout by galaxy.yml."""
     try:
         with open(os.path.join(COLLECTION, "MANIFEST.json"), encoding="utf-8") as handle:
             return json.load(handle)["collection_info"]["version"]

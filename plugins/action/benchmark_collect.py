@@ -33,7 +33,7 @@ class ActionModule(CollectionAction):
         for run_id, number in sorted(stopped.get("uncollected", {}).items()):
             run_dir = os.path.join(self._loader.path_dwim(params["results_dir"]), params["testbed_id"], run_id)
             if not os.path.exists(os.path.join(run_dir, "run.json")):
-                # Of another controller, or its results were removed: nobody here knows what was asked for.
+                # The run is another controller's, or its results were removed: no one here knows the request.
                 answer["left"][run_id] = number
             elif self._task.check_mode:
                 answer.update(changed=True, taken={**answer["taken"], run_id: number})

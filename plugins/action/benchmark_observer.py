@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Adds to results what other hosts counted meanwhile; documentation in plugins/modules/benchmark_observer.py."""
+"""Adds to results what other hosts counted at the same time; documentation in plugins/modules/benchmark_observer.py."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ActionModule(CollectionAction):
             run_folder.remember_clock(run_dir, host, clock["clock"])
         order = {"action": "start", "paths": paths, "deadline_s": args["deadline_s"]}
         started = self._module(order, args, task_vars)
-        # What is measured on another host depends on this one, too. One that is measured itself has told more, its engine with it.
+        # A measurement on another host depends on this one, too. One that is measured itself has reported more, its engine with it.
         if not self._task.check_mode and "engine" not in run_folder.environment(run_dir, host):
             run_folder.write_host(run_dir, host, started["environment"])
         return {"changed": started["changed"], "layers": started["layers"], **clock}

@@ -33,7 +33,7 @@ BUILT = {"groups": {str: [str]}, "hosts": {str: dict}}
 
 
 def absent_machines(testbed: Testbed) -> list:
-    """Machines of the embedded lab that do not run now, and the hosts that stand on them."""
+    """Machines of the embedded lab that do not run now, and the hosts that they carry."""
     if not testbed.embedded:
         return []
     controller = testbed.hosts[testbed.embedded]
@@ -136,7 +136,7 @@ class ActionModule(CollectionAction):
         "require": {"type": "str", "choices": ["testbed", "results"], "default": "testbed"},
         "scope": {"type": "str", "choices": sorted(limit.SCOPES), "default": "any"},
         "show": {"type": "bool", "default": False},
-        # Checked as a whole, so that all that is wrong in it is told at once, in the words of the description.
+        # Checked as a whole, so that all that is wrong in it is reported at once, in the words of the description.
         "testbed": {"type": "raw"},
     }
 
@@ -166,7 +166,7 @@ class ActionModule(CollectionAction):
         problems = [*known["unreadable"]]
         words = {inventory.word(problem) for problem in problems}
         judged = (check.check if require == "testbed" else check.check_results)(lab, testbed)
-        # What cannot be read looks as if nobody had set it.
+        # A value that cannot be read looks as if it were not set.
         problems += [problem for problem in judged if inventory.word(problem) not in words]
         owners = owner.inventories(self.task_vars) if require == "testbed" else []
         problems += owner.problems(testbed.state_dir, testbed.testbed_id, owners)
@@ -209,7 +209,7 @@ class ActionModule(CollectionAction):
         return {
             "changed": False,
             **({"warnings": warnings} if warnings else {}),
-            # What is wrong shall be read, but no secret.
+            # Faults shall be readable, but not secrets.
             "_ansible_no_log": not masked,
             "testbed_id": testbed.testbed_id,
             "state_dir": testbed.state_dir,

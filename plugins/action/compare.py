@@ -87,7 +87,7 @@ class ActionModule(CollectionAction):
         if args["scrub"]:
             pseudonyms = scrub.Pseudonyms([run for side in sides for run in side["runs"]])
             sides = [_scrubbed(side, pseudonyms) for side in sides]
-            # What is named in the arguments has its pseudonym too.
+            # A name in the arguments has its pseudonym too.
             args["under_test"] = [pseudonyms.text(pattern) for pattern in args["under_test"]]
             names = [name and pseudonyms.text(name) for name in names]
         if len({side["runs"][0].testbed_id for side in sides}) > 1:
@@ -223,7 +223,7 @@ def _candidates(args: dict) -> list[tuple[str, dict]]:
 
 
 def _facts(compared: dict) -> dict:
-    """What a task returns of a candidate."""
+    """The part of a task's result about a candidate."""
     return {
         **{
             key: compared[key]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Adds to results what an ESXi host counted meanwhile; documentation in plugins/modules/esxi_counters.py."""
+"""Adds to results what an ESXi host counted at the same time; documentation in plugins/modules/esxi_counters.py."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
     if not dry_run:
         run_folder.add(run_dir, f"esxi.{host}", results, {**fresh, **flagged})
         if fresh:
-            # Points of several variants that are told of at once were not all measured under the settings of now.
+            # Points of several variants that are reported at once were not all measured under the settings of now.
             variants = {results[name].get("variant") for name in fresh}
             run_folder.write_host(
                 run_dir,

@@ -68,13 +68,13 @@ class ActionModule(CollectionAction):
 
 
 def _outcome(results_dir: str, folder: str, experiment: dict) -> experiments.Outcome | None:
-    """What the run of an experiment has left. Its testbed has its name, or says that it is scaled down."""
+    """The files that the run of an experiment has left. Its testbed has its name, or says that it is scaled down."""
     for testbed_id in (experiment["name"], f"{experiment['name']}-scaled-down"):
         with contextlib.suppress(Failure):
             run_dir = load.find_run(results_dir, testbed_id, experiment["run_id"])
             report = model.build(load.read_run(run_dir))
             page = os.path.join(run_dir, "report", "index.html")
-            # What was measured before an experiment failed may have no report of its own.
+            # Points measured before an experiment failed may have no report.
             href = _href(page, folder) if os.path.exists(page) else ""
             return experiments.Outcome(report, href, testbed_id, tuple(_comparisons(run_dir, folder)))
     return None

@@ -17,7 +17,7 @@ from ..module_utils.core.files import write_whole
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import importer
 
-# What an import writes into a run's folder; a report that was rendered there is not its business.
+# The files that an import writes into a run's folder; a report that was rendered there is not its business.
 OWN = "points"
 
 
@@ -61,7 +61,7 @@ def _paths(path: str, run_dir: str):
 
 
 def _within(path: str, folder: str) -> bool:
-    """Whether a file really lies in a folder: what comes from elsewhere, such as an archive of somebody else's, may hold links to anything."""
+    """Whether a file really is in a folder: files from elsewhere, such as an archive of somebody else's, may hold links to anything."""
     top = os.path.realpath(folder)
     return os.path.commonpath([top, os.path.realpath(path)]) == top
 

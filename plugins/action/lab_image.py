@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
         watcher = threading.Thread(target=self._watch, args=(ended, task_vars["inventory_hostname"]), daemon=True)
         watcher.start()
         try:
-            # A module speaks once, at its end; what it does meanwhile is read from the file it keeps beside the images.
+            # A module speaks once, at its end; its progress is read from the file it keeps beside the images.
             result.update(self._execute_module(module_name="storlab.testbed.lab_image", task_vars=task_vars))
         finally:
             ended.set()

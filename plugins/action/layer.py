@@ -77,7 +77,7 @@ def unbuilt(described: list[str], published: dict) -> list[str]:
 
 
 def checksum(layer: dict) -> str:
-    """Of what a file of a layer says, however it is laid out."""
+    """The words of a layer's file, in whatever layout."""
     known = {key: value for key, value in layer.items() if key != CHECKSUM}
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 

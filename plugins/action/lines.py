@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 from ..module_utils.core.visible import CONTROLS
 from ..plugin_utils.action import CollectionAction
 
-# What else these print is read by a program, so the lines are in the task's result alone.
+# The other output of these is read by a program, so the lines are in the task's result alone.
 FOR_PROGRAMS = ("json", "jsonl")
 # The lines of a drawing in front of a text.
 BRANCH = re.compile(r"[ │]*[├└]─ ")

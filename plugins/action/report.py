@@ -63,7 +63,7 @@ class ActionModule(CollectionAction):
                 else model.build(run, title)
             )
             if names:
-                # What names a layer has its pseudonym too.
+                # A name of a layer has its pseudonym too.
                 wanted_targets = verdicts.parsed([names.text(target.text) for target in wanted_targets])
             run.forget_bins()
             report.targets = verdicts.judge(report, wanted_targets)

@@ -38,7 +38,7 @@ class ActionModule(CollectionAction):
         made_path = os.path.join(params["state_dir"], "made", f"{host}.json")
         kept, made = _read_back(path, "state", "verified"), _read_back(made_path, "areas") or {}
         if params["state"] == "captured":
-            # A proof that failed has been told. The next build starts from what there is, and what is left of the testbed stays a stray whatever was before.
+            # A proof that failed has been reported. The next build starts from the present state, and what is left of the testbed stays a stray.
             if kept is None or kept["verified"] or kept.get("failed"):
                 now = self._read(params, made)
                 state = leftovers.as_before(leftovers.without(now["lines"], now["ours"]), params["kept_for_others"])
@@ -96,7 +96,7 @@ class ActionModule(CollectionAction):
 
 
 def _read_back(path: str, *keys: str) -> dict | None:
-    """What this or another task has kept of the host."""
+    """The state of the host that this or another task has kept."""
     remedy = "Restore it from a copy, or remove it: the next build records it again."
     kept = read_json(path, remedy)
     whole = isinstance(kept, dict) and all(key in kept for key in keys) and isinstance(kept.get("state", {}), dict)

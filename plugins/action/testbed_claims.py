@@ -47,7 +47,7 @@ class ActionModule(CollectionAction):
     def _restore(self) -> dict:
         content = self._copy()
         if content is None:
-            # Of a build that was cut there is no copy, and records nevertheless.
+            # A build that was cut has no copy, and records nevertheless.
             if self._has_records():
                 self._read()
             return {"changed": False, "restored": []}
@@ -90,7 +90,7 @@ class ActionModule(CollectionAction):
         return claimed
 
     def _remember(self, claimed: dict) -> None:
-        """What the claims name is kept until a proof that it is gone (storage_baseline)."""
+        """The things that the claims name are kept until a proof that it is gone (storage_baseline)."""
         path = os.path.join(self.state_dir, "made", f"{self.host}.json")
         # Where it cannot be written, the copy of the records cannot either, and that is said (_note).
         with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ class ActionModule(CollectionAction):
                     ledger.append(self.ledger, "claimed", host=self.host, sha256="", areas=[])
             elif not self._believed(content):
                 os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-                # The line comes first: a copy that it does not tell of is not believed, and the next build makes both again.
+                # The line comes first: a copy that it does not name is not believed, and the next build makes both again.
                 sha256, areas = hashlib.sha256(content).hexdigest(), sorted(claimed["areas"])
                 ledger.append(self.ledger, "claimed", host=self.host, sha256=sha256, areas=areas)
                 write_whole(self.path, content, mode=0o600)
@@ -131,7 +131,7 @@ class ActionModule(CollectionAction):
             return None
 
     def _believed(self, content: bytes) -> bool:
-        """Whether the ledger tells of this copy, and holds."""
+        """Whether the ledger names this copy, and holds."""
         lines, findings = ledger.read(self.ledger)
         return not findings and ledger.claimed(lines, self.host) == hashlib.sha256(content).hexdigest()
 
@@ -158,7 +158,7 @@ def _claims(content: bytes) -> tuple[dict, str | None]:
 
 
 def _known(path: str) -> dict:
-    """What was kept before; of a damaged file nothing."""
+    """The copy from before; nothing from a damaged file."""
     try:
         known = read_json(path)
     except Failure:

@@ -15,7 +15,7 @@ from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import store, verify
 from ..plugin_utils.store.load import find_run
 
-# So many are told in the failure; all of them are in the file.
+# So many are listed in the failure; all of them are in the file.
 SHOWN = 20
 
 

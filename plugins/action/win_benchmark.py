@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What measures on a Windows host: there, or gone with all its runs; documentation in plugins/modules/win_benchmark.py."""
+"""The programs that measure on a Windows host: there, or gone with all their runs; documentation in plugins/modules/win_benchmark.py."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class ActionModule(WindowsAction):
             state, params["initiator_name"], targets, self.memory.data, expect_loopback=not self._task.check_mode
         )
         if steps and steps[0]["op"] == "service" and not self._task.check_mode:
-            # Only a running service tells of portals and sessions, so the plan is made again.
+            # Only a running service reports portals and sessions, so the plan is made again.
             self.remember(session.remember(self.memory.data, state, [], []))
             self.apply(steps[:1])
             state = self.state()

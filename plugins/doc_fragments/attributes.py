@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    # Of all modules; what check mode and diff mode show is a matter of each.
+    # For all modules; each says itself what check mode and diff mode show.
     DOCUMENTATION = r"""
 attributes:
   idempotent:

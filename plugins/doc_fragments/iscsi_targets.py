@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every provider of iSCSI targets is told; module_utils/linux/exports/iscsi_target.py has the argument specification."""
+"""The options of every provider of iSCSI targets; module_utils/linux/exports/iscsi_target.py has the argument specification."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all actions share: arguments that are checked before anything happens, commands on the host, and failures that become results."""
+"""The common part of all actions: arguments that are checked before anything happens, commands on the host, and failures that become results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CollectionAction(ActionBase):
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
-        """What the task was given, before it is checked."""
+        """The arguments of the task, before they are checked."""
         return dict(self._task.args)
 
     def parameters(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .failure import Failure
 
-# Nobody's own umask decides who may read or write what is made; what is for one user alone is given its mode where it is made.
+# The user's umask does not decide who may read or write what is made; what is for one user alone is given its mode where it is made.
 UMASK = 0o022
 REMEDIES = {
     errno.EROFS: "Mount that file system for writing, or name a place on another file system.",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cache tier can be: pure rules, for the description of a testbed as for the host that makes it."""
+"""The rules of a cache tier, pure, for the description of a testbed as for the host that makes it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 MODES = {"writethrough": "write-through", "writeback": "write-back", "writearound": "write-around"}
 DM_CACHE, LVM, BCACHE = "dm_cache", "lvm", "bcache"
 PROVIDERS = {DM_CACHE: ("writethrough", "writeback"), LVM: ("writethrough", "writeback"), BCACHE: tuple(MODES)}
-# Of dm-cache (Documentation/admin-guide/device-mapper/cache.rst).
+# From dm-cache (Documentation/admin-guide/device-mapper/cache.rst).
 LEAST_BLOCK_KIB, MOST_BLOCK_KIB = 32, 1 << 20
 BLOCK_KIB = 64
-# Of bcache: buckets are powers of two in a 16-bit number of sectors, and the kernel takes no device of fewer than this many (bch_cache_alloc).
+# From bcache: buckets are powers of two in a 16-bit number of sectors, and the kernel takes no device of fewer than this many (bch_cache_alloc).
 MOST_BUCKET_KIB = 16 << 10
 FEWEST_BLOCKS = {DM_CACHE: 16, LVM: 16, BCACHE: 513}
 MIGRATION_KIB, FEWEST_MOVED = 1024, 8
 STAMP_BYTES = 1 << 20
-# Of dm-cache's metadata: 4 MiB and 16 bytes per block by its documentation, and as much again for the hints of its policy.
+# dm-cache's metadata: 4 MiB and 16 bytes per block by its documentation, and as much again for the hints of its policy.
 METADATA_BYTES, METADATA_BYTES_A_BLOCK = 4 << 20, 32
-# Of providers that want a header before what they cache: it lies on the fast device, so the origin keeps its first byte and is as long as it was.
+# For providers that want a header before the data that they cache: it is on the fast device, so the origin keeps its first byte and is as long as it was.
 FRONT_BYTES = 1 << 20
-# An LVM volume is made of whole extents. What the origin lacks to its last one lies on the fast device, too.
+# An LVM volume is made of whole extents. The rest of its last one is on the fast device, too.
 EXTENT_BYTES = 4 << 20
 SECTOR = 512
 

@@ -30,7 +30,7 @@ class Failure(Exception):
     """
 
     def __init__(self, code: str, what: str, remedy: str = "", **details: Any) -> None:
-        # What others said may end in a full stop already, and may hold what a terminal obeys.
+        # A text of others may end in a full stop already, and may hold what a terminal obeys.
         what, remedy = (visible(re.sub(r"(?<![.])[.]{2}(?=\s|$)", ".", text)) for text in (what, remedy))
         super().__init__(f"{what} {remedy}".strip())
         self.code = code
@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 def messages(faults: Iterable[Fault]) -> str:
-    """What all of them say, as a text."""
+    """The messages of all of them, as a text."""
     return " ".join(fault["message"] for fault in faults)
 
 

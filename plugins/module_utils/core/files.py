@@ -15,7 +15,7 @@ from typing import Any
 from .failure import Failure
 from .shape import misfit
 
-# Of a file that says what something is, whatever it says of it.
+# For a file that says what something is, whatever its other words are.
 MAPPING: dict[Any, Any] = {}
 
 
@@ -55,7 +55,7 @@ def make_folder(path: str, mode: int = 0o755) -> None:
     above = os.path.dirname(os.path.abspath(path))
     make_folder(above, mode)
     try:
-        # Until its mode is set, nobody else gets in.
+        # Until its mode is set, no one else gets in.
         os.mkdir(path, mode & 0o700)
     except FileExistsError:
         if not os.path.isdir(path):

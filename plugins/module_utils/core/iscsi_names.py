@@ -4,7 +4,7 @@
 """iSCSI names and identities: pure functions of the testbed and the LUN, so that a rebuild gives the same ones.
 
 Serial, SCSI id and NAA identifier of a LUN are functions of its contents' generation, too. Hosts take what comes back under the same identifier for the same
-disk with the same contents, and go on with what they remember of it; so new contents have another one. The generation of a disk that the testbed did not
+disk with the same contents, and go on with what they remember of it; so new contents have a different one. The generation of a disk that the testbed did not
 make is None.
 """
 
@@ -22,7 +22,7 @@ from .failure import bad_value
 # Drawn once for this collection; changing it would change every identity ever derived.
 NAMESPACE = uuid.UUID("6f1d3b0e-52a4-5c1e-9a57-73746f726c61")
 LIO_COMPANY_ID = "001405"
-# What an initiator may be told apart by; all but the first by Windows targets only.
+# The properties that identify an initiator; all but the first by Windows targets only.
 INITIATOR_KEYS = ("iqn", "address", "dns_name", "mac_address")
 
 

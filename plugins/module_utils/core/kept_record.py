@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this collection remembers of a host on the controller, where the host itself has no place for it."""
+"""The record of a host on the controller, where the host itself has no place for it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from .files import read_json, write_json
 
-# What several areas keep; what is theirs alone is in their own words.
+# The part that several areas keep; the rest is in their own words.
 SHAPE = {"datastores?": {str: dict}, "before?": dict, "settings?": {str: dict}, "secrets?": {str: dict}}
 
 
 class KeptRecord:
-    """What a host looked like before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
+    """The state of a host before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
 
     FOLDER = "esxi"
 

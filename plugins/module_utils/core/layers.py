@@ -14,7 +14,7 @@ A layer is a mapping::
                 testbed and belongs to others: measured by workloads that only read
     size_bytes  exact size of what path names
     identity    what proves that path is that device: any of serial, naa, wwid, uuid, mount_point, target_iqn, lun, stamp …
-    detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it stands on;
+    detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it is on;
                 ``files`` names all files of a layer that has one per worker: ``path`` is the first, and each has ``size_bytes``
 """
 
@@ -30,10 +30,10 @@ KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
 # Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
 ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
 FILE_NAME = re.compile(r"[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,199}")
-# What of an identity goes with the contents of a disk that the testbed makes.
+# The part of an identity that goes with the contents of a disk that the testbed makes.
 OF_CONTENTS = ("serial", "naa", "wwid", "uuid")
 REDUCING = re.compile(r"/dev/(zram\d+|zd\d+|zvol/.+)")
-# What a layer is that is read back (core/shape.py).
+# The shape of a layer that is read back (core/shape.py).
 SHAPE: dict[str, Any] = {
     **dict.fromkeys(("name", "kind?", "host?", "purpose?"), str),
     **dict.fromkeys(("path?", "parent?"), (str, type(None))),
@@ -112,7 +112,7 @@ def refuse_writing(layer: Layer, what: str) -> None:
 
 
 def purpose_of(variable: str, given: str | None, beneath: Layer | None) -> str:
-    """The purpose of a layer whose device is that of the layer beneath: the same, or data where nothing is said. Raises bad_value.
+    """The purpose of a layer whose device is that of the layer below: the same, or data where nothing is said. Raises bad_value.
 
     Both layers are the same bytes, so a purpose that differs would let a benchmark overwrite what the other one keeps.
     """
@@ -157,18 +157,18 @@ def down(layers: dict[str, Layer], layer: Layer | None) -> list[Layer]:
 
 
 def generation(layers: dict[str, Layer], layer: Layer | None) -> str | None:
-    """Which making of the disk beneath a layer holds its data; None when nobody below says."""
+    """Which making of the disk below a layer holds its data; None when no layer below says."""
     generations = ((below.get("detail") or {}).get("generation") for below in down(layers, layer))
     return next((str(name) for name in generations if name), None)
 
 
 def reduces_data(layers: dict[str, Layer], layer: Layer) -> bool:
-    """Whether a device that the layer stands on is one that compresses or deduplicates: zram, or a volume of ZFS."""
+    """Whether a device that the layer is on is one that compresses or deduplicates: zram, or a volume of ZFS."""
     return any(REDUCING.fullmatch(str(below.get("path"))) for below in down(layers, layer))
 
 
 def lasting_identity(layer: Layer) -> dict[str, object]:
-    """The part of a layer's identity that it keeps when the disk beneath it is recreated."""
+    """The part of a layer's identity that it keeps when the disk below it is recreated."""
     if not (layer.get("detail") or {}).get("generation"):
         return dict(layer["identity"])
     return {key: value for key, value in layer["identity"].items() if key not in OF_CONTENTS}

@@ -11,7 +11,7 @@ from typing import Any
 from .iscsi_names import iqn_key, portal_text, same_iqn
 from .layers import Layer, purpose_of
 
-# What modules take of a target's portal, of a LUN at it, and of CHAP.
+# The options of a target's portal, of a LUN at it, and of CHAP.
 PORTAL_SPEC: dict[str, dict[str, Any]] = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int", "default": 3260},
@@ -79,7 +79,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
 def expected(lun: Mapping[str, Any], iqn: str, layers: dict[str, Layer]) -> dict[str, Any]:
     """The LUN with the serial, NAA identifier and size that its export was published with, unless they are given, and its purpose.
 
-    Raises bad_value for a purpose that contradicts the layer beneath.
+    Raises bad_value for a purpose that contradicts the layer below.
     """
     exported = layers.get(f"target-{lun['name']}") or {}
     identity = exported.get("identity") or {}

@@ -13,7 +13,7 @@ import re
 
 
 def marked(command: str, token: str) -> str:
-    """The command, with marks around its output and its messages. token: 16 characters that nobody else prints; the text itself has it in two pieces."""
+    """The command, with marks around its output and its messages. token: 16 characters that nothing else prints; the text itself has it in two pieces."""
     mark = f"printf '\\n%s%s %s\\n' {token[:8]} {token[8:]}"
     return (
         f"{mark} begin; {{ messages=$({{ {command}; }} 2>&1 1>&3 3>&-); }} 3>&1; status=$?; "

@@ -46,7 +46,7 @@ def naa_of(name: str) -> str | None:
 
 
 def designator_of(name: str) -> str | None:
-    """What of a SCSI device's name proves which device it is: '6001…' of 'naa.6001…', and 'eui.…' and 't10.…' as they are.
+    """The part of a SCSI device's name that proves which device it is: '6001…' of 'naa.6001…', and 'eui.…' and 't10.…' as they are.
 
     None of a name that says where the device is (mpx.) or that only one host gives it.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a RAID array of each level can be: pure rules, for the description of a testbed as for the host that makes the array."""
+"""The rules of RAID arrays per level, pure, for the description of a testbed as for the host that makes the array."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KIB = {"KiB": 1, "MiB": 1024}
 
 
 def chunk_kib(text: object) -> int | None:
-    """KiB of a text such as 64KiB; None when it is no such text."""
+    """KiB of a text such as 64KiB; None when it is not such a text."""
     match = re.fullmatch(r"\s*(\d+)\s*(KiB|MiB)\s*", text) if isinstance(text, str) else None
     return int(match[1]) * _KIB[match[2]] if match else None
 

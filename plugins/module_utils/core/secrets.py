@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a secret is remembered: as a salted digest, which proves later that it is still the same one and tells nobody what it is."""
+"""How a secret is remembered: as a salted digest, which proves later that it is still the same one and does not reveal it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is read back, or comes from somebody else, has the shape that its reader relies on, or a sentence says what has not.
+"""Data that is read back, or comes from somebody else, has the shape that its reader relies on, or a sentence says what has not.
 
 A shape is a type, a tuple of types, ``[shape]`` for a list of these, ``{name: shape}`` for a mapping with these keys, of which those that end in ``?``
-may be absent, or ``{str: shape}`` for a mapping of any names. A mapping may have other keys, too. bool is no int; ``object`` is anything.
+may be absent, or ``{str: shape}`` for a mapping of any names. A mapping may have other keys, too. bool is not an int; ``object`` is anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBER = (int, float)
 
 
 def misfit(value: object, shape: object, where: str = "it") -> str | None:
-    """What is wrong, such as 'disks.ds1 is a str, not a mapping'; None when all fits."""
+    """The fault, such as 'disks.ds1 is a str, not a mapping'; None when all fits."""
     if isinstance(shape, list):
         if not isinstance(value, list):
             return f"{where} is {_kind(value)}, not a list"
@@ -71,7 +71,7 @@ def parse(raw: bytes, most_bytes: int, most_values: int, most_depth: int = MOST_
         raise ValueError(f"it has more than {most_values} values")
     if _depth(raw) > most_depth:
         raise ValueError(f"it is nested more than {most_depth} deep")
-    # Half a character may stand in an engine's words; another encoding would hide brackets from what was counted.
+    # Half a character may be in an engine's words; another encoding would hide brackets from what was counted.
     return json.loads(raw.decode("utf-8", "surrogatepass"), parse_constant=_not_json)
 
 

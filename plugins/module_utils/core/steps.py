@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a plan's steps look like to a user: without what only their execution needs, and as a diff.
+"""The steps of a plan as a user sees them: without what only their execution needs, and as a diff.
 
 A step is a dict with at least ``op`` (what is done), ``target`` (to what), ``was`` and ``will`` (the state before and after; None where there
-is none). Whatever else it carries, such as arguments and secrets, is for whoever carries it out. Where nothing is to be said but what is done, a step
+is none). All else that it carries, such as arguments and secrets, is for whoever carries it out. Where nothing is to be said but what is done, a step
 is a word.
 """
 
@@ -21,7 +21,7 @@ class Step(TypedDict, total=False):
     target: str
     was: Any
     will: Any
-    # What it is done with.
+    # The arguments of the step.
     path: Any
     device: Any
     disk: Any
@@ -66,7 +66,7 @@ SIDES: tuple[tuple[str, Literal["was", "will"]], ...] = (("before", "was"), ("af
 def diff_of(
     steps: Sequence[Step], title: Callable[[Step], str] = lambda step: f"{step['op']} {step['target']}"
 ) -> dict[str, Any]:
-    """{before, after} for Ansible's diff mode: one line a step that has such a state."""
+    """{before, after} for Ansible's diff mode: one line per step that has such a state."""
     return {
         side: "".join(f"{title(step)}: {step[key]}\n" for step in steps if step[key] not in (None, ""))
         for side, key in SIDES

@@ -83,7 +83,7 @@ def of_workload(workload: Mapping[str, object]) -> str:
 
 
 def engine_of(workload: Mapping[str, object]) -> str:
-    """What drives a point: the database's own driver, where it is not said."""
+    """The driver of a point: the database's own, where none is named."""
     return str(workload.get("driver") or LOADS[of_workload(workload)].driver.name)
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """diskspd: command lines out of workloads, results out of its XML (-Rxml).
 
-Options and XML are those of diskspd 2.0 to 2.2 (CmdLineParser, XmlResultParser and Common of its source; 2.2 was built from it and asked).
-diskspd rounds latencies to microseconds and keeps no distribution, only a table of percentiles: those of several runs cannot be merged.
+Options and XML are those of diskspd 2.0 to 2.2 (CmdLineParser, XmlResultParser and Common in its source; 2.2 was built from it and tried).
+diskspd rounds latencies to microseconds and keeps no distribution, only a table of percentiles: the tables of several runs cannot be merged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SERIES_MS = 1000
 # ---------------------------------------------------------------- command lines
 
 
-# What of data it can write; without a word each block is anew, too.
+# The kinds of data that it can write; by default each block is new, too.
 _CONTENTS = (None, {"pattern": "zero"}, {"pattern": "random", "refill": True})
 
 
@@ -178,7 +178,7 @@ def _refuse(workload: Workload) -> None:
 def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every time span of every XML document in the text, without what only a testbed knows.
 
-    Besides: targets (paths), and by_target {path: {read, write}} when there are several.
+    Also: targets (paths), and by_target {path: {read, write}} when there are several.
     Failure 'no_result' when there is none, 'diskspd_output_unreadable' when the XML is damaged.
     """
     return [_result(*span) for span in _spans(text)]
@@ -306,7 +306,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
     result.update(parts)
     if parts:
         total = schema.merge_directions(list(parts.values()))
-        # Merging leaves out percentiles without a distribution; diskspd tells those of everything.
+        # Merging leaves out percentiles without a distribution; diskspd reports them for everything.
         result["total"] = {
             **total,
             **schema.direction(
@@ -335,7 +335,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
 
 
 def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
-    """{read, write} of one target over all threads. diskspd tells its mean latencies, but percentiles of everything only."""
+    """{read, write} of one target over all threads. diskspd reports its mean latencies, but percentiles of everything only."""
     measured: dict[str, Any] = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
@@ -560,7 +560,7 @@ class Diskspd(ByTime):
     def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
         """Its measurement; where it could not begin, its exit code and its words say more than its XML.
 
-        That does not say either that it was told to write random data, as argv always does, so its reader suspects what it was not told.
+        That does not say either that it was asked to write random data, as argv always does, so its reader suspects what it was not asked.
         """
         return [
             {**result, "flags": [flag for flag in result["flags"] if flag != "repeating_data"]}

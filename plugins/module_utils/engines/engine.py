@@ -112,7 +112,7 @@ class Engine:
         """(what makes the start, the point that it is of): writes the job's layer from a position on.
 
         bytes_s: how fast that was until now, None at the beginning. The point says in least_bytes what must be written for it to count.
-        passes: how often, of an engine that can be told so in one start; it is started once for each otherwise.
+        passes: how often, of an engine that takes the number in one start; it is started once for each otherwise.
         """
         raise NotImplementedError
 
@@ -199,6 +199,6 @@ class ByTime(Engine):
                 "Look at the device, and at the host's event log.",
             )
         workload, size = point["workload"], result["write"]["bytes"]
-        # What was on its way at the end may lie anywhere in the last blocks. Beyond the end of the range it began anew.
+        # I/O that was on its way at the end may be anywhere in the last blocks. Beyond the end of the range it began again.
         sure = max(0, size // workload["block_size_bytes"] - FILL_DEPTH) * workload["block_size_bytes"]
         return min(sure, workload["range"]["size_bytes"] or 0), size / result["runtime_s"]

@@ -24,7 +24,7 @@ _ZONE = re.compile(r"\(PDH-CSV 4\.0\) \([^()]*\)\((-?\d{1,4})\)")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MS, _MIB = 1_000_000, 1 << 20
-# Differences of counters that began anew are negative, or like 2^64; nothing real is so large.
+# Differences of counters that began again are negative, or like 2^64; nothing real is so large.
 _LARGEST = 1e15
 # Counter: (key, factor, the counter that a mean is weighted by; None for rates and shares)
 _Counters = dict[str, tuple[str, int, Optional[str]]]
@@ -62,13 +62,13 @@ _GROUPS: dict[str, tuple[str, _Counters]] = {
 
 
 def read(lines: str | Iterable[str], started_utc: str | None = None, finished_utc: str | None = None) -> dict[str, Any]:
-    """What was counted, from the lines of the file, or its text.
+    """The counts, from the lines of the file, or its text.
 
     {host, samples, sample_s, interval_s, started_utc, finished_utc, devices, adapters, virtual_disks, groups, processors}, the last five
     {instance: {key: mean}}. Rates and shares are means over the samples, latencies means over the commands. An instance's used_percent is of one core.
     What the file has no column for, and latencies without any command, are absent. ``resets`` counts values that say nothing because their counter
-    began anew, ``truncated`` says that the last line breaks off; neither is in any mean. With started_utc or finished_utc: only samples that lie between
-    them as a whole. Failure 'no_result' when it is no such file or has no sample, 'esxtop_output_unreadable' when it is damaged.
+    began again, ``truncated`` says that the last line breaks off; neither is in any mean. With started_utc or finished_utc: only samples that are between
+    them as a whole. Failure 'no_result' when it is not such a file or has no sample, 'esxtop_output_unreadable' when it is damaged.
     """
     since, until = (_given_time("started_utc", started_utc), _given_time("finished_utc", finished_utc))
     lines = iter(lines.splitlines() if isinstance(lines, str) else lines)
@@ -121,7 +121,7 @@ def read(lines: str | Iterable[str], started_utc: str | None = None, finished_ut
 
 
 class _Means:
-    """Sums of the columns that are read. Of thousands only some are."""
+    """Sums of the columns that are read. Only some of thousands are."""
 
     def __init__(self, names: list[str]) -> None:
         self.samples = self.resets = 0
@@ -160,7 +160,7 @@ class _Means:
         self.samples += 1
 
     def _value(self, cell: str, number: int) -> float | None:
-        """The number in a cell; None for an empty one, which stands where an instance was not there yet, or no more, and where a counter began anew."""
+        """The number in a cell; None for an empty one, as it is where an instance was not there yet, or no longer, and where a counter began again."""
         if not cell.strip():
             return None
         if not _NUMBER.fullmatch(cell.strip()):

@@ -73,7 +73,7 @@ def parse(text: str) -> tuple[list[dict[str, Any]], str]:
     """(every fio document in the text, in order, what is said in plain words before, between and after them).
 
     Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
-    the missing part said, nobody knows.
+    the missing part said, no one knows.
     """
     documents: list[dict[str, Any]] = []
     between: list[str] = []
@@ -216,7 +216,7 @@ def version(document: dict[str, Any]) -> tuple[Any, ...]:
 def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
-    Besides: job_name; targets and working_set, see fio_options.place; run, the number of the run in the text; group,
+    Also: job_name; targets and working_set, see fio_options.place; run, the number of the run in the text; group,
     fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36
     on; started_utc, finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
@@ -247,7 +247,7 @@ def results(text: str) -> list[Any]:
         raise Failure(
             "no_result", f"fio left a document without any job: {_first_line(messages)}", "Look at what fio says."
         )
-    # A run that was ended early has a sound document and error 0; only this line tells.
+    # A run that was ended early has a sound document and error 0; only this line shows it.
     ended = _ENDED.search(messages)
     if ended:
         for result in runs[-1]:
@@ -275,9 +275,9 @@ def _finished(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _starts(document: dict[str, Any], jobs: list[Any]) -> list[str | None]:
-    """When each job of a document began, None where nothing tells: as fio says of each from 3.36 on, else by the document's stamp and the run times.
+    """When each job of a document began, None where nothing shows it: as fio reports for each from 3.36 on, else by the document's stamp and the run times.
 
-    Jobs of one group began together, those of the next when they had ended; fio writes its document after the last.
+    Jobs of one group began together, the jobs of the next when they had ended; fio writes its document after the last.
     """
     stamp_s = _stamp_s(document)
     lasted_s: dict[Any, float] = {}
@@ -307,7 +307,7 @@ def _fail(result: dict[str, Any], code: str, message: str) -> None:
 def _lost(messages: str, document: dict[str, Any], answered: int) -> list[Any]:
     """A failed result for every server that left no record, named as fio names it. fio says so in plain words only, and still exits 0.
 
-    answered: how many servers left one. What a server prints stands behind its own name for itself, which need not be the client's name for it.
+    answered: how many servers left one. The lines of a server are behind its own name for itself, which need not be the client's name for it.
     """
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
     lost = [
@@ -336,7 +336,7 @@ def _lost(messages: str, document: dict[str, Any], answered: int) -> list[Any]:
 
 
 def _same_run(document: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether the other document tells of the same run, some time later."""
+    """Whether the other document is about the same run, some time later."""
 
     def progress(document: dict[str, Any]) -> tuple[list[str | None], float, float]:
         rows = records(document)
@@ -355,7 +355,7 @@ def _same_run(document: dict[str, Any], other: dict[str, Any]) -> bool:
         return bool(_number(document, "timestamp") == _number(other, "timestamp"))
     if "timestamp_ms" in document and "timestamp_ms" in other:
         passed_s = ((_number(other, "timestamp_ms") or 0) - (_number(document, "timestamp_ms") or 0)) / 1000
-        # elapsed is cut to whole seconds. In another run, be it one second long, time goes on and elapsed begins anew.
+        # elapsed is cut to whole seconds. In another run, be it one second long, time goes on and elapsed begins again.
         return -1 < passed_s - (other_elapsed - elapsed) < 1
     passed_s = (_number(other, "timestamp") or 0) - (_number(document, "timestamp") or 0)
     return abs(passed_s - (other_elapsed - elapsed)) <= 1
@@ -462,7 +462,7 @@ def _overlapped(jobs: list[Any]) -> bool:
     spans = [job.get("span_ms") for job in jobs]
     if all(spans):
         return bool(max(start for start, _end in spans) < min(end for _start, end in spans))
-    # Older fio does not say when. Jobs of another group may have waited for the one before (stonewall), which is not among the options it tells.
+    # Older fio does not say when. Jobs of another group may have waited for the one before (stonewall), which is not among the options that it prints.
     return len({job.get("group") for job in jobs}) == 1
 
 
@@ -473,7 +473,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     release = version(document)
     options = _options(record, document)
     if options.get("verify", "0") != "0" and options.get("rw") in ("write", "randwrite"):
-        # What it reads back to compare with what it wrote is no read of the workload.
+        # Data that it reads back to compare with what it wrote is not a read of the workload.
         record = {key: value for key, value in record.items() if key != "read"}
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
     result: dict[str, Any] = {
@@ -496,7 +496,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
             parts[name] = part
             result["engine"].setdefault("latency", source)
     if not parts and record.get("mixed"):
-        # unified_rw_reporting=mixed reports nothing else; =both reports it besides the directions, where it would count twice.
+        # unified_rw_reporting=mixed reports nothing else; =both reports it beside the directions, where it would count twice.
         part, source = _direction(record["mixed"], release, "mixed", total)
         parts = {"total": part} if part else {}
     contents = _contents(options)
@@ -536,7 +536,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     if not parts and not expected:
         result["failures"].append({"code": "no_io", "message": "No I/O was done."})
     result["failures"] += _contradictions(result, known, options)
-    # Of several sections fio then gives one record, with the options of the last.
+    # For several sections fio then gives one record, with the options of the last.
     if _set(options, "group_reporting"):
         result["grouped"] = True
     disagreement = _rates_disagree(record)
@@ -653,9 +653,9 @@ def _direction(raw: Any, release: tuple[Any, ...], name: str, total: bool) -> tu
 
 
 def _flushes(record: dict[str, Any], release: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any] | None:
-    """What fsync, fdatasync and sync_file_range took; None where fio did none, or does not tell it truly.
+    """The durations of fsync, fdatasync and sync_file_range; None where fio did none, or does not report them truly.
 
-    It tells nothing before 3.4. Until 3.31 it took the time of a flush by an engine that is not synchronous from when that had ended (tens of
+    It reports nothing before 3.4. Until 3.31 it took the time of a flush by an engine that is not synchronous from when that had ended (tens of
     nanoseconds), so there only what synchronous engines did is read.
     """
     raw = record.get("sync")
@@ -685,7 +685,7 @@ def _needed(raw: dict[str, Any], key: str) -> Any:
 
 
 def _rates_disagree(record: dict[str, Any]) -> str | None:
-    """What is wrong with the rates of a record: they must be its counts over its time."""
+    """The faults in the rates of a record: they must be its counts over its time."""
     for name in (*schema.DIRECTIONS, "trim", "mixed"):
         raw = record.get(name) or {}
         ios, iops, runtime_s = (
@@ -721,7 +721,7 @@ def _latency(raw: dict[str, Any], release: tuple[Any, ...], total: bool) -> tupl
     kind, distribution = next(
         ((kind, values) for kind, values in choices if values.get("bins") or _percentiles(values, scale)), choices[0]
     )
-    # Before 2.20 the keys of bins are positions in an array whose layout is not told.
+    # Before 2.20 the keys of bins are positions in an array whose layout is not given.
     readable = isinstance(distribution.get("bins"), dict) and release >= (2, 20)
     bins = _bins(distribution["bins"], scale) if readable else None
     latency["percentiles"] = {} if bins else _percentiles(distribution, scale)
@@ -861,7 +861,7 @@ _THOUSANDS = {b"": 1, b"k": 1_000, b"M": 1_000_000, b"G": 1_000_000_000}
 
 
 def live_iops(status: bytes) -> Any:
-    """The I/O rate in fio's last status line, None when it tells none."""
+    """The I/O rate in fio's last status line, None when it has none."""
     lines = _ETA.findall(status)
     return sum(float(number) * _THOUSANDS[unit] for number, unit in _RATE.findall(lines[-1])) if lines else None
 
@@ -871,7 +871,7 @@ _RATE_BYTES = re.compile(rb"=([\d.]+)([KMGT]?)(i?)B/s")
 
 
 def live_bandwidth_bytes_s(status: bytes) -> Any:
-    """The bandwidth in fio's last status line, None when it tells none."""
+    """The bandwidth in fio's last status line, None when it has none."""
     lines = _ETA_BYTES.findall(status)
     if not lines:
         return None

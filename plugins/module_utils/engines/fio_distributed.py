@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload on many hosts at once, by fio's own client and server: what the client is told, and one result out of what it leaves.
+"""One workload on many hosts at once, by fio's own client and server: the client's arguments, and one result out of what it leaves.
 
 A server is a mapping {host, address, port, version, layer}; ``layer`` is the name of the layer on that host, ``address`` and ``port`` are
 where the coordinating host reaches it. fio's manual, "CLIENT / SERVER", has the options.
@@ -20,7 +20,7 @@ from ..workload.point import Point
 from . import fio
 
 SERVER_KEYS = ("host", "address", "port", "version", "layer")
-# What a client is told apart by, and what of it is small enough to stand in the result of all.
+# The properties that identify a client, and what of it is small enough to be in the result of all.
 CLIENT_KEYS = ("status", "failures", "flags", "runtime_s", "cpu", "errors", *schema.PARTS)
 
 # ---------------------------------------------------------------- servers
@@ -172,7 +172,7 @@ def results(text: str, servers: list[Any]) -> list[Any]:
     """[the result of all servers taken as one, with ``clients``], in place of ``fio.results``.
 
     Rates and counts are added, histograms merged, means weighted by I/O, deviations pooled. A server that was lost, or that failed, is
-    named and makes the whole fail; what the others did stays, and nothing stands in for the missing one.
+    named and makes the whole fail; what the others did stays, and nothing replaces the missing one.
     """
     labels = {server["host"]: 0 for server in servers}
     for server in servers:
@@ -188,7 +188,7 @@ def results(text: str, servers: list[Any]) -> list[Any]:
 
 
 def client(result: dict[str, Any]) -> dict[str, Any]:
-    """What the result of all says of one host: figures, without the histogram, which only the sum keeps."""
+    """The part of one host in the result of all: figures, without the histogram, which only the sum keeps."""
     kept = {key: result[key] for key in CLIENT_KEYS if result.get(key) not in (None, {}, [])}
     for name in schema.PARTS:
         if name in kept:

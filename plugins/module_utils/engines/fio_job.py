@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""fio's job files out of workloads. What fio cannot express is a failure, never left out.
+"""fio's job files out of workloads. A word that fio cannot express is a failure, never left out.
 
 Options and what they do: fio's HOWTO, and fio 3.33 itself, which tests/unit/engines/test_engine_fio_jobs.py runs.
 """
@@ -40,7 +40,7 @@ RATES: tuple[Rate, ...] = ("rate_iops", "rate_bytes_s")
 # fio adds the kind of log to the name that it is given.
 LOG_NAME, WINDOWS_LOG = "windows", "windows_iops.log"
 DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
-# ioengine: the options that only it knows. What issues one I/O after the other cannot keep a queue.
+# ioengine: the options that only it knows. An engine that issues one I/O after the other cannot keep a queue.
 ASYNCHRONOUS = {
     "libaio": {"userspace_reap", "nowait", "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
     "io_uring": {
@@ -71,7 +71,7 @@ SYNCHRONOUS = {
 }
 IOENGINES = {**ASYNCHRONOUS, **SYNCHRONOUS}
 ON_WINDOWS = {WINDOWS_IOENGINE, "sync"}
-# What may be passed through: how I/O is issued. Not where (filename, directory, opendir, mem, lockfile, verify_dump, …), nothing that
+# The options that may be passed through: how I/O is issued. Not where (filename, directory, opendir, mem, lockfile, verify_dump, …), nothing that
 # changes the host (exec_*, ioscheduler, cgroup, uid, trim_*, …), and nothing that hides errors or figures (continue_on_error, gtod_reduce,
 # output, write_*_log, percentile_list, …). A list of what is forbidden would not know what the next fio brings.
 ALLOWED = {
@@ -120,7 +120,7 @@ ALLOWED = {
     "write_barrier",
     "write_hint",
 }
-# Of those, what fio for Windows answers with 'Your platform does not support', or is built without; and io_submit_mode, whose offload never ends
+# The part of them that fio for Windows answers with 'Your platform does not support', or is built without; and io_submit_mode, whose offload never ends
 # there (3.42 under wine).
 NOT_ON_WINDOWS = {
     "io_submit_mode",
@@ -188,7 +188,7 @@ def passed_through(workload: Workload) -> dict[str, Any]:
 
 
 def _device_engine(path: Any, workload: Workload) -> str:
-    """The engine for a layer's device. For the ceiling: the one that it stands in for."""
+    """The engine for a layer's device. For the ceiling: the one that it replaces."""
     engine: str = passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
     return engine
 
@@ -250,7 +250,7 @@ def fill_file(point: Point, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1
     """
     size = point["size_bytes"]
     options = {
-        # Nothing is measured meanwhile, so what is read later may be as good as it gets.
+        # Nothing is measured at that time, so what is read later may be as good as it gets.
         **_common(point, reduces_data=True),
         "rw": "write",
         "bs": math.gcd(size, block_bytes),
@@ -317,7 +317,7 @@ def _common(point: Point, reduces_data: bool = False) -> dict[str, Any]:
     if path is not None:
         options.update({**_place(point), "direct": int(workload["direct"]), "allow_file_create": 0})
         if not workload["direct"]:
-            # What is in the page cache is for the preparation to say; fio would drop it at every start, and no warm cache could be measured.
+            # The contents of the page cache are decided by the preparation; fio would drop it at every start, and no warm cache could be measured.
             options["invalidate"] = 0
     return options
 
@@ -331,9 +331,9 @@ def _data(data: Mapping[str, object], reduces_data: bool) -> dict[str, object]:
     names = {"compress_percent": "buffer_compress_percentage", "dedupe_percent": "dedupe_percentage"}
     shares = {names[key]: data[key] for key in names if key in data}
     if shares or reduces_data or data.get("refill"):
-        # Each block anew: one random buffer, however it is scrambled, is a gift to whatever compresses over several blocks or looks for parts that are alike.
+        # Each block is new: one random buffer, however it is scrambled, is a gift to whatever compresses over several blocks or looks for parts that are alike.
         return {"refill_buffers": 1, **shares}
-    # Making each block anew would cost a fast device more than the I/O itself; no two blocks are equal this way, either.
+    # Making each block again would cost a fast device more than the I/O itself; no two blocks are equal this way, either.
     return {"scramble_buffers": 1}
 
 
@@ -498,7 +498,7 @@ def _verify(workload: Workload, path: object) -> dict[str, object]:
             value,
             "Blocks that overlap are compared in part only; use one block size, and a multiple of it as alignment.",
         )
-    # Of two writes to one block on their way at once either may be the last. fio would leave a file of its state wherever it was started.
+    # When two writes to one block are on their way at once, either may be the last. fio would leave a file of its state wherever it was started.
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
@@ -560,7 +560,7 @@ def _refuse_options(workload: Workload, path: object) -> None:
 
 
 def _options(workload: Workload, path: object) -> dict[str, Any]:
-    """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
+    """The options to pass through. The ceiling's null engine does not know those of the engine that it replaces."""
     options = passed_through(workload)
     own = IOENGINES[_device_engine(path, workload)] if path is None else ()
     return {name: value for name, value in options.items() if name != "ioengine" and name not in own}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The workload that fio's options describe, as its JSON repeats them: what fio_job writes, read back, and what others wrote.
 
-Names, defaults and units are those of fio's manual. Only what an option says is in the workload: without runtime there is no runtime_s. An option
+Names, defaults and units are as in fio's manual. Only the values of options are in the workload: without runtime there is no runtime_s. An option
 that a workload has no word for is kept as it is, under engine_options, unless it is known to leave the I/O as it is (HARMLESS): two results are
 of one workload only when all other options are the same.
 """
@@ -19,7 +19,7 @@ from typing import Any, cast
 from ..core.failure import Failure
 from ..workload.workload import SECTOR_BYTES, Workload, normalise
 
-# Whatever iodepth says, these have one I/O in flight.
+# These have, whatever iodepth says, one I/O in flight.
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _US_PER_S = 1_000_000
 # In microseconds. Without a unit, runtime and ramp_time are seconds.
@@ -34,7 +34,7 @@ _TIME_US = {
     "us": 1,
     "usec": 1,
 }
-# What is read elsewhere: the keys of a workload, and of place() and result.engine.
+# Words that are read elsewhere: the keys of a workload, and of place() and result.engine.
 _TRANSLATED = (
     "rw",
     "readwrite",
@@ -66,7 +66,7 @@ _TRANSLATED = (
     "refill_buffers",
     "scramble_buffers",
 )
-# What changes neither which I/O is issued nor when: names and places, how files are made before, what is recorded and shown, which of the
+# Options that change neither which I/O is issued nor when: names and places, how files are made before, what is recorded and shown, which of the
 # random offsets of one law are drawn, and what starts beside or after the job. An option that is not listed keeps points apart.
 HARMLESS = frozenset(
     (
@@ -151,7 +151,7 @@ _USUAL = {
     ("io_submit_mode", "inline"),
     ("file_service_type", "roundrobin"),
 }
-# What engine_options takes as it is; of anything else they hold a digest, which tells two values apart as well.
+# The values that engine_options takes as they are; of anything else it holds a digest, which distinguishes two values as well.
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9._:,/%+-]{1,200}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -229,7 +229,7 @@ def _mode(options: dict[str, str]) -> tuple[str, bool]:
     """(direction: read, write, rw or readwrite; whether offsets are random)."""
     name = _last(options, "rw", "readwrite") or "rw"
     text = options.get(name, "read")
-    # What follows a colon is how far each I/O moves on; _rest keeps it.
+    # The number after a colon is how far each I/O moves on; _rest keeps it.
     mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)(:[^:]{1,40})?", text)
     if not mode:
         raise _unclear(name, text, "is neither reading nor writing")
@@ -322,7 +322,7 @@ def _size_bytes(text: str, kb_base: str) -> int | None:
     """Bytes of a size as fio's manual counts them; None when it is none.
 
     With kb_base=1024, the default, 4k and 4kb are 4096 bytes and 4kib, the wrong way round for the sake of old scripts, is 4000;
-    with kb_base=1000 the units are those of SI and IEC.
+    with kb_base=1000 the units are as in SI and IEC.
     """
     match = re.fullmatch(r"(?:0x([0-9a-f]{1,12})|(\d{1,12})(?:([kmgtp])(ib|b)?|b)?)", text.lower())
     if not match or kb_base not in ("1000", "1024"):

@@ -103,7 +103,7 @@ def _count(value: object) -> bool:
 def _runs(text: str) -> list[Any]:
     """The log cut where a monitor starts; what stands before the first (configuration, or the JSON of a job) goes with it.
 
-    Not cut where several were at work at the same time (a step run): nobody can say which lines are whose.
+    Not cut where several were at work at the same time (a step run): no one can say which lines are whose.
     """
     starts = [match.start() for match in _START.finditer(text)][1:]
     parts = [text[begin:end] for begin, end in zip([0, *starts], [*starts, len(text)])]
@@ -111,7 +111,7 @@ def _runs(text: str) -> list[Any]:
 
 
 def _interleaved(parts: list[str]) -> bool:
-    """Whether one monitor has two results and another one that ran has none."""
+    """Whether one monitor has two results and another that ran has none."""
     counts = [len(_RESULT.findall(part)) for part in parts if _TIMED.search(part)]
     return bool(counts) and min(counts) == 0 and max(counts) > 1
 
@@ -121,7 +121,7 @@ def _read(part: str) -> list[Any]:
     if not matches:
         return [_run(part, None)] if _TIMED.search(part) else []
     if len(_START.findall(part)) > 1:
-        # Of their settings only the results are certain.
+        # Only the results of their settings are certain.
         failed = _users_failed(part)
         return [_judged(_figures(match), _database(match), failed) for match in matches]
     # Several results without a start between them: the JSON of several jobs.

@@ -72,7 +72,7 @@ def drive(database: str, place: Mapping[str, object], workload: dict[str, Any]) 
 
 
 def measured(raw: dict[str, Any]) -> dict[str, Any]:
-    """Keys of a result, as transactions.measured has them, without transactions by kind, which HammerDB does not tell."""
+    """Keys of a result, as transactions.measured has them, without transactions by kind, which HammerDB does not report."""
     failures: list[dict[str, Any]] = list(raw.get("failures", ()))
     result: dict[str, Any] = {"engine": {"name": NAME}, "failures": failures, "runtime_s": raw["runtime_s"]}
     if "database" in raw:

@@ -8,7 +8,7 @@ The grammar is that of IOMeter 1.1.0's own reader and writer (PageSetup, AccessS
 
 An access specification is a list of lines. Before each burst IOMeter draws a line, by '% of size'; the line says size, share of reads,
 share of random offsets, pause, burst and alignment. One workload has a mix of sizes for reads and one for writes, but one of everything
-else, so lines that differ in anything else are no single workload.
+else, so lines that differ in anything else are not one workload.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
 LINE_KEYS = ("size", "of_size", "reads", "random", "delay", "burst", "align", "reply")
 # The specification that IOMeter always has, in which a worker rests.
 IDLE = "Idle"
-# 'Data pattern' of the target settings, by position. Only the last is what a workload writes unless told otherwise.
+# 'Data pattern' of the target settings, by position. Only the last is what a workload writes unless set otherwise.
 PATTERNS = ("the same byte throughout an I/O", "pseudo random data", "random data")
 RANDOM_DATA = 2
-# What a workload may say besides, and IOMeter has no word for.
+# Keys of a workload that IOMeter has no word for.
 EXPRESSIBLE = (
     "block_size_bytes",
     "block_sizes",
@@ -200,7 +200,7 @@ _VALUES_BELOW_A_COMMENT = ("run time", "worker cycling", "queue depth cycling", 
 
 
 def read(text: str) -> dict[str, Any]:
-    """What the file says, as it says it:
+    """The contents of the file, unchanged:
 
     {description, runtime_s, ramp_s, test_type, cycling: {<key>: [words]}, specs: {name: [access_line]},
     workers: [{manager, name, type, queue_depth, reconnects, size_sectors, start_sector, data_pattern, specs: [name], targets: [name]}]}
@@ -394,7 +394,7 @@ def _step(file: dict[str, Any], position: int, active: list[Any], common: dict[s
 
 
 def _together(active: list[Any], workers: int) -> list[str]:
-    """What a workload, which is of one target, does not say of workers that have several."""
+    """Settings of workers with several targets, which a workload of one target cannot express."""
     most = max(len(worker["targets"]) for worker in active)
     if most < 2:
         return []

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IOMeter: results out of its CSV file, from 2006.07.27 to 1.1.0. What it is told to do is in icf.py.
+"""IOMeter: results out of its CSV file, from 2006.07.27 to 1.1.0. Its configuration is in icf.py.
 
 The file is what IOMeter appends, so it may hold several runs, and runs that broke off. Columns are found by their names, because every
 release has others. The grammar is that of IOMeter's own writer (PageSetup, AccessSpecList, ManagerList and Worker of its source).
 
-What IOMeter does not tell: how long a run was asked to take, its ramp, and exact percentiles. Its 21 latency counters give bounds for a
+IOMeter does not report: how long a run was asked to take, its ramp, and exact percentiles. Its 21 latency counters give bounds for a
 percentile, and those are what is reported.
 """
 
@@ -30,7 +30,7 @@ from .engine import GRACE_S, ByTime, Place, Start, start
 # IOMeter waits so long for its Dynamo, and at least a few seconds pass between two of its tests.
 LOGIN_S = 60
 BETWEEN_TESTS_S = 10
-# IOMeter and its Dynamo meet at a port of their own, which tells that Dynamo from every other. Below those that Windows itself gives out.
+# IOMeter and its Dynamo meet at a port of their own, which distinguishes that Dynamo from every other. They are below the ports that Windows itself gives out.
 FIRST_PORT, PORTS = 20000, 10000
 # A run of IOMeter that breaks off loses the test that it was in, and its files are kept for every point.
 MOST_TESTS = 64
@@ -71,9 +71,9 @@ _AGREES = 0.01
 def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every test in the file, without the keys that only a testbed knows.
 
-    Besides: ``targets`` (what was written to or read from), ``clients`` (one a manager when there are several), and ``latency_bins``
+    Also: ``targets`` (what was written to or read from), ``clients`` (one per manager when there are several), and ``latency_bins``
     ``{unit, lower, upper, counts}`` with ``latency_p50_lower_ns`` and ``latency_p50_upper_ns`` … in ``total``.
-    Failure 'no_result' when the text is no result of IOMeter, 'iometer_output_unreadable' when it is damaged.
+    Failure 'no_result' when the text is not a result of IOMeter, 'iometer_output_unreadable' when it is damaged.
     """
     runs = _runs(text)
     if not runs:
@@ -111,7 +111,7 @@ def _runs(text: str) -> list[Any]:
         if line == "Aborted test":
             run = _current(runs)
             run["aborted"] = True
-            # IOMeter wrote what it had until then; or, after a ramp, nothing. Which of the two it was, the file does not tell.
+            # IOMeter wrote what it had until then; or, after a ramp, nothing. The file does not say which of the two it was.
             if run["blocks"] and section == "'Time Stamp":
                 run["blocks"][-1]["aborted"] = True
             continue
@@ -201,7 +201,7 @@ class _Row:
         if not cell:
             return None
         if not re.fullmatch(r"-?\d{1,25}(\.\d{1,12})?(e[+-]?\d{1,3})?", cell, re.IGNORECASE):
-            # What a C++ stream makes of 0/0.
+            # The text of 0/0 from a C++ stream.
             if re.fullmatch(r"[+-]?(nan|inf|1\.#\w{2,6})(\(\w*\))?", cell, re.IGNORECASE):
                 return None
             raise _unreadable(self.number, f"{name} is {cell[:40]!r}")
@@ -239,7 +239,7 @@ def _aborted(run: dict[str, Any]) -> bool:
 
 
 def _ends_its_runs(version: Any) -> bool:
-    """1.1.0 closes a run that ended with 'End Test; the releases that are named by a date do not."""
+    """1.1.0 closes a run that ended with 'End Test; releases that are named by a date do not."""
     return bool(re.match(r"1\.1\.", version or ""))
 
 

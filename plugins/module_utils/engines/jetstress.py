@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """JetStress: whether a test passed, and its transactional I/O, out of the HTML report. Experimental.
 
-No report is public. What is known of its form is what ExchangeDsc (the resource ExchJetstress) looks for: two cells of class grid_row_header, each
+No report is public. All that is known of its form is the part that ExchangeDsc (the resource ExchJetstress) looks for: two cells of class grid_row_header, each
 with its value in the next cell. The tables of latencies are known from printed reports only, not as HTML, so they are left alone.
 """
 
@@ -21,14 +21,14 @@ _OVERALL, _ACHIEVED = "Overall Test Result", "Achieved Transactional I/O per Sec
 def results(text: str) -> list[dict[str, Any]]:
     """{engine: {name}, status, failures: [{code, message}], transactional_iops} for every report in the text; what it does not say is absent.
 
-    Failure 'no_result' when the text is no report, 'jetstress_output_unreadable' when a value is none.
+    Failure 'no_result' when the text is not a report, 'jetstress_output_unreadable' when a value is none.
     """
     parser = _Reports()
     try:
         parser.feed(text)
         parser.close()
     except (AssertionError, NotImplementedError) as error:
-        # What html.parser raises at a broken declaration, and what it raised before Python 3.10.
+        # The errors that html.parser raises at a broken declaration, and what it raised before Python 3.10.
         raise _unreadable(f"it is not HTML: {error}") from error
     if not any(_OVERALL in report["values"] for report in parser.reports):
         raise Failure(

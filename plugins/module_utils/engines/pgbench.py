@@ -56,7 +56,7 @@ def argv(program: str, major: int, workload: dict[str, Any], place: dict[str, An
 
 
 def aborted(output: str) -> bool:
-    """Whether its words tell that it ended early, whatever its exit code."""
+    """Whether its words show that it ended early, whatever its exit code."""
     return bool(_ABORTED.search(output))
 
 

@@ -54,7 +54,7 @@ def argv(program: str, _major: int, workload: dict[str, Any], place: dict[str, o
 
 
 def aborted(output: str) -> bool:
-    """Whether its words tell that it ended early, whatever its exit code."""
+    """Whether its words show that it ended early, whatever its exit code."""
     return "FATAL:" in output
 
 

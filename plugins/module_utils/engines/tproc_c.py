@@ -5,7 +5,7 @@
 
 Written from the rules of the TPC-C specification, revision 5.11 (clauses 1.3 tables, 2 transactions, 3.3.2 consistency, 4.3.3 rows, 5.2.3 mix). It is not
 TPC-C, and no figure of it is a TPC-C result: there are no terminals, no keying and thinking times, no deferred queue of deliveries and no price, and the
-transactions run in the database's procedures with 'read committed' unless told otherwise.
+transactions run in the database's procedures with 'read committed' unless set otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DISTRICTS, CUSTOMERS, ITEMS = 10, 3000, 100_000
 DELIVERED = 2100
 # Constants C of NURand (2.1.6): of last names as loaded and as asked for later, which differ by 65 to 119 and not by 96 or 112; of customers; of items.
 C_LAST_LOADED, C_LAST, C_CUSTOMER, C_ITEM = 33, 106, 259, 7911
-# What the mix is made of (5.2.3), in tenths of a per mille. The 1 % of New-Orders that are rolled back (2.4.1.4) are a script of their own,
+# The mix (5.2.3), in tenths of a per mille. The 1 % of New-Orders that are rolled back (2.4.1.4) are a script of their own,
 # so that it is known how many were.
 KINDS = ("new_order", "new_order_rolled_back", "payment", "order_status", "delivery", "stock_level")
 WEIGHTS = {

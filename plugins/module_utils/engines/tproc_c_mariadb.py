@@ -10,7 +10,7 @@ from .tproc_c import C_CUSTOMER, C_ITEM, C_LAST, C_LAST_LOADED, CUSTOMERS, DELIV
 _DISTRICT_NUMBERS = range(1, DISTRICTS + 1)
 _DIST_COLUMNS = [f"s_dist_{number:02d}" for number in _DISTRICT_NUMBERS]
 
-# The rows of InnoDB lie in the order of the primary key, so it is there before them.
+# The rows of InnoDB are in the order of the primary key, so it is there before them.
 TABLES = f"""
 CREATE TABLE warehouse (w_id int PRIMARY KEY, w_name varchar(10), w_street_1 varchar(20), w_street_2 varchar(20), w_city varchar(20), w_state char(2),
   w_zip char(9), w_tax decimal(4, 4), w_ytd decimal(12, 2)) ENGINE = InnoDB;
@@ -64,7 +64,7 @@ def _last_name(number: str) -> str:
     return f"concat({', '.join(parts)})"
 
 
-# What goes wrong is rolled back as a whole, and the driver is told.
+# A transaction that fails is rolled back as a whole, and the driver learns of it.
 _WHOLE = "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;"
 
 PROCEDURES = f"""
@@ -229,7 +229,7 @@ INSERT INTO order_line SELECT o_id, o_d_id, o_w_id, seq, {_number(1, ITEMS)}, o_
 
 # ---------------------------------------------------------------- what sysbench runs
 
-# Each thread is a virtual user with a connection and a log of its own, whose lines are those of transactions.py.
+# Each thread is a virtual user with a connection and a log of its own, whose lines are described in transactions.py.
 # Each virtual user has a warehouse of its own as long as there are enough, as terminals have (2.4.1.1).
 SCRIPT = f"""
 local ffi = require("ffi")

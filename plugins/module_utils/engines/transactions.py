@@ -26,7 +26,7 @@ def bin_of(value_us: int) -> int:
 
 
 class Count:
-    """What is known of the transactions of one kind in the measured time."""
+    """The figures of the transactions of one kind in the measured time."""
 
     def __init__(self) -> None:
         self.count = self.failed = self.retried = self.retries = self.sum_us = self.max_us = 0
@@ -94,7 +94,7 @@ def read_log(lines: Iterable[str], begin_us: int, end_us: int) -> dict[str, Any]
 
 
 def figures(counted: list[dict[str, Any]]) -> dict[str, Any]:
-    """{count, failed, retried, retries, latency_mean_ns …, histogram} of kinds taken together, each as ``Count.counts`` tells it."""
+    """{count, failed, retried, retries, latency_mean_ns …, histogram} of kinds taken together, each as ``Count.counts`` returns it."""
     known: dict[str, Any] = {
         key: sum(part[key] for part in counted) for key in ("count", "failed", "retried", "retries")
     }

@@ -4,7 +4,7 @@
 """The software iSCSI adapter of an ESXi host: its state as plain data, a plan, and the calls that carry the plan out.
 
 CHAP is set at each target. A discovery session uses it only where that is asked for, because targets such as LIO refuse CHAP
-in discovery unless they are set up for it. A secret cannot be read back, so a salted digest on the controller tells whether
+in discovery unless they are set up for it. A secret cannot be read back, so a salted digest on the controller shows whether
 it has changed.
 
 State::
@@ -15,10 +15,10 @@ State::
      host_options: {key: value}, module_options: str,
      limits: {key of an option of the adapter: {read_only, min, max, at_start}}, host_limits: {key of an option of the host: the same}}
 
-A host has one software adapter, and others may use it, too. What they put there is theirs: a discovered target's ``parent`` names the send target
+A host has one software adapter, and others may use it, too. Their entries are theirs: a discovered target's ``parent`` names the send target
 that reported it, and only what one of this testbed's send targets has reported is this testbed's.
 
-A host that was told to disable its adapter goes on listing it until it is restarted: ``enabled`` is then false, and the rest is there.
+A host that was asked to disable its adapter goes on listing it until it is restarted: ``enabled`` is then false, and the rest is there.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def read(session: Session, host: HostSystem, option_names: Any = (), optional: S
 
 
 def _adapter(session: Session, adapters: Sequence[object]) -> Any:
-    """The software adapter; a host may have hardware iSCSI adapters besides."""
+    """The software adapter; a host may have hardware iSCSI adapters, too."""
     return next(
         (
             adapter
@@ -152,7 +152,7 @@ def _limits(adapter: Any) -> dict[str, Limit]:
 
 
 def host_limits(session: Session, host: HostSystem, keys: Sequence[str]) -> dict[str, Limit]:
-    """What the host says of these options of its own. It has some 1500 and tells of all of them at once, so nobody asks twice."""
+    """The host's definitions of these options. It has some 1500 and sends all of them at once, so they are asked for once."""
     if not keys:
         return {}
     with session.doing("read which options it has"):
@@ -227,7 +227,7 @@ def mapped(session: Session) -> dict[str, list[str]]:
 
 
 class Adapter:
-    """Carries steps out, one call each. What a host tells of itself is asked for until it shows what was done, at most ``wait_s``."""
+    """Carries steps out, one call each. The state of the host is read until it shows the result, at most ``wait_s``."""
 
     def __init__(self, session: Session, host: HostSystem, wait_s: float, known: str | None = None) -> None:
         self.session, self.host, self.wait_s = session, host, wait_s
@@ -441,7 +441,7 @@ class Adapter:
 
 
 def unproven(targets: list[Any], shown: list[Any]) -> Failure | None:
-    """What is wrong with the LUNs; None when all are there and are what the targets export."""
+    """The faults of the LUNs; None when all are there and are what the targets export."""
     lost = missing(shown, targets)
     if lost:
         return lun_missing(lost, shown)
@@ -508,7 +508,7 @@ def prove(targets: list[dict[str, Any]], shown: list[AdapterLun]) -> dict[tuple[
 
 
 def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], AdapterLun]) -> list[str]:
-    """What to tell of LUNs whose NAA identifier is right and whose serial the host writes in another way."""
+    """The warning about LUNs whose NAA identifier is right and whose serial the host writes in another way."""
     return [
         f"LUN {lun['lun']} of {target['iqn']} has the serial {proven[target['iqn'], lun['lun']]['serial']} by the host, not {lun['serial']}; "
         f"its NAA identifier {lun['naa']} is right."

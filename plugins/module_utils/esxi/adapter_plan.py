@@ -45,7 +45,7 @@ ADAPTER = "adapter"
 
 
 def entries(targets: list[Any]) -> list[Any]:
-    """What has to be configured for these targets: a static target for each, and a send target for every portal that is asked for targets.
+    """The configuration for these targets: a static target for each, and a send target for every portal that is asked for targets.
 
     Each has the CHAP settings of its own; one portal has one, so targets behind it that want CHAP in discovery must agree.
     """
@@ -305,7 +305,7 @@ def as_the_host_has_them(wanted: dict[str, Any], options: dict[str, Any], limits
 
 
 def faces(entry: dict[str, Any], targets: list[AdapterTarget]) -> list[AdapterTarget]:
-    """The configured targets that stand for a discovered one: a portal may tell of several addresses of it."""
+    """The configured targets of a discovered one: a portal may name several addresses of it."""
     key = entry_key(entry)
     return [
         target
@@ -386,7 +386,7 @@ def _settings_back(state: AdapterState, memory: dict[str, Any]) -> list[Step]:
 
 
 def kept(state: AdapterState, memory: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a teardown leaves as the testbed has set it, because targets of others use it: [{setting, value, before}]; a later teardown gives it back."""
+    """The settings that a teardown leaves as the testbed has set them, for targets of others: [{setting, value, before}]; given back later."""
     if not memory or not came_later(state, memory):
         return []
     left = []
@@ -431,7 +431,7 @@ def refuse_used(state: AdapterState, steps: list[Step], mapped: dict[str, list[s
 
 
 def as_done(state: AdapterState, steps: list[Step]) -> AdapterState:
-    """The state that the host will show once it shows these steps. What they have removed is left as it is."""
+    """The state that the host will show once it shows these steps. Removed things are left as they are."""
     state = {**state, "options": dict(state["options"]), "host_options": dict(state["host_options"])}
     shown = {entry_key(target) for target in state["targets"]}
     for step in steps:
@@ -458,7 +458,7 @@ def as_done(state: AdapterState, steps: list[Step]) -> AdapterState:
 
 
 def settled(state: AdapterState, want: AdapterWant, memory: dict[str, object]) -> bool:
-    """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
+    """Whether the host shows all that was done; it shows a change a while after the call that made it."""
     try:
         return all(step["op"] in LOOKING for step in plan(state, want, memory))
     except Failure:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a virtual machine is the testbed's, and what others attached to it or put beside it: pure functions of its state.
+"""The parts of a virtual machine that are the testbed's, and those that others attached to it or put beside it: pure functions of its state.
 
 A host that destroys a machine deletes every disk that is attached to it, whoever attached it. So the machine itself keeps a record of each disk that came
 with it, in its extraConfig::
@@ -10,7 +10,7 @@ with it, in its extraConfig::
     storlab.source.<n>:    <controller> <bus>:<unit> source[ <uuid>]                               it came with the template or the OVA
 
 The UUID is that of the disk's backing, which the disks of its snapshots share. A record without one was written before the disk was there, or of a disk that
-has none: then it means the disk at that place, when its file lies in the folder of the machine. See machine_plan.py for the state.
+has none: then it means the disk at that place, when its file is in the folder of the machine. See machine_plan.py for the state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .states import MachineState
 DISK_KEY = "storlab.disk."
 SOURCE_KEY = "storlab.source."
 PLACE = ("controller", "bus", "unit")
-# What a machine consists of besides its disks, by the types of VirtualMachineFileLayoutEx.
+# The files of a machine other than its disks, by the types of VirtualMachineFileLayoutEx.
 OWN_TYPES = (
     "config",
     "extendedConfig",
@@ -83,7 +83,7 @@ def folder_of(path: str | None) -> str:
 
 
 def in_own_folder(state: MachineState, path: str | None) -> bool:
-    """Whether a file lies in the machine's folder, or in that of the same name on another datastore."""
+    """Whether a file is in the machine's folder, or in the folder of the same name on another datastore."""
     own = folder_of(state["path"]).partition("] ")[2]
     return bool(own) and folder_of(path).partition("] ")[2] == own
 
@@ -177,7 +177,7 @@ def folders_elsewhere(state: MachineState) -> list[str]:
 
 
 def own_files(state: MachineState) -> list[str]:
-    """Paths of the files that the machine consists of besides its disks."""
+    """Paths of the files of the machine other than its disks."""
     return [
         file["path"]
         for file in state["layout"]
@@ -188,7 +188,7 @@ def own_files(state: MachineState) -> list[str]:
 
 
 def beside(state: MachineState) -> list[str]:
-    """Paths of what lies in the machine's folder and is not the machine's. A host may delete the folder with all that is in it."""
+    """Paths of files in the machine's folder that are not the machine's. A host may delete the folder with all that is in it."""
     home = folder_of(state["path"])
     stem = state["path"].rpartition("/")[2].removesuffix(".vmx")
     known = {path.rpartition("/")[2] for path in own_files(state) if folder_of(path) == home}
@@ -205,6 +205,6 @@ def kept(steps: list[Step], state: MachineState | None) -> list[str]:
     paths = {step["target"] for step in steps if step["will"] == "kept"}
     if any(step["op"] == "unregister" for step in steps) and state:
         paths |= set(beside(state))
-    # Of a disk its descriptor is named, which is the file that a user attaches.
+    # The descriptor of a disk is named, which is the file that a user attaches.
     extents = {path.removesuffix(".vmdk") + extent + ".vmdk" for path in paths for extent in EXTENTS[1:]}
     return sorted(paths - extents)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an ESXi host and its machines counted, read as real-time samples over the API and weighted to the time in which something was measured.
+"""The counters of an ESXi host and its machines, read as real-time samples over the API and weighted to the time in which something was measured.
 
 Samples, JSON-able::
 
@@ -13,7 +13,7 @@ A table is {columns: [[counter, instance]], rows: [[end_s, length_s, value…]]}
 length_s before. A value is the API's integer, or null where there was none.
 
 Counters, their units and roll-ups: "Performance Counters Reference" of the vSphere Web Services API, groups cpu, disk, storageAdapter, datastore and
-virtualDisk. What they mean: GAVG (totalLatency) = KAVG (kernelLatency) + DAVG (deviceLatency), QAVG (queueLatency) is part of KAVG.
+virtualDisk. Their meaning: GAVG (totalLatency) = KAVG (kernelLatency) + DAVG (deviceLatency), QAVG (queueLatency) is part of KAVG.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from . import scsi
 from .session import Session
 from .states import HostSystem, Samples, Table
 
-# Beside those of the connection.
+# In addition to the connection's.
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "choices": ["collected", "recorded"], "default": "collected"},
     "run_dir": {"type": "path"},
@@ -48,7 +48,7 @@ _RATES = {
     "write.average": ("write_bandwidth_bytes_s", _KIB),
 }
 _COMMANDS = {"commandsAveraged.average": ("iops", 1)}
-# What a host counts when an I/O did not come back in time. They are sums of a sample, of devices alone: {counter: key}.
+# The counters of a host when an I/O did not come back in time. They are sums of a sample, of devices alone: {counter: key}.
 _TROUBLE = {"commandsAborted.summation": "commands_aborted", "busResets.summation": "bus_resets"}
 _DEVICES = "disk"
 # (counter, key, ns in its unit, the counter that its mean is weighted by); of several with one key the first that says something is taken.
@@ -90,14 +90,14 @@ CLOCK_EXCHANGES = 5
 POLL_S = 2.0
 SHORT_FLAG = "esxi_interval_too_short"
 PATHS_FLAG = "paths_degraded"
-# What a layer's detail says of the host under that name is a flag of what is measured over it.
+# The note of a layer's detail about the host under that name is a flag of what is measured over it.
 LAYER_FLAGS = ("restart_pending", PATHS_FLAG)
 
 # ---------------------------------------------------------------- reading
 
 
 def read(session: Session, host: HostSystem, started_s: float, finished_s: float, wait_s: float) -> Samples:
-    """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
+    """The samples since started_s, in one request; it is repeated until the sample around finished_s is there, or until wait_s after it.
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
     """
@@ -109,7 +109,7 @@ def read(session: Session, host: HostSystem, started_s: float, finished_s: float
         }
         sample_s = manager.QueryPerfProviderSummary(host).refreshRate
         summary = host.summary
-        # A vCenter may have thousands of machines, so no more is asked of all than what tells which are meant.
+        # A vCenter may have thousands of machines, so no more is asked of all than what identifies the machines.
         machines = {
             values["name"]: machine
             for machine, values in session.all(vim.VirtualMachine, "name", "runtime.host", "runtime.powerState")
@@ -166,7 +166,7 @@ def read(session: Session, host: HostSystem, started_s: float, finished_s: float
 
 
 def complete(ask: Callable[[], Samples], finished_s: float, until_s: float) -> Samples:
-    """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
+    """The answer of ask() when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
     while True:
         tables = ask()
         newest_s = max((row[0] for row in tables["host_samples"]["rows"]), default=0)
@@ -217,7 +217,7 @@ def table_of(metrics: Any, names: Mapping[object, str]) -> Table:
         for column in metrics.value or []
         if column.id.counterId in names and column.value
     }
-    # Values that are not one for each sample cannot be told to be of one.
+    # Values whose number is not that of the samples cannot be matched to them.
     series = {column: values for column, values in series.items() if len(values) == len(samples)}
     rows = {
         end_s: [end_s, length_s, *(values[position] if values[position] >= 0 else None for values in series.values())]
@@ -306,7 +306,7 @@ def _merged(older: Table | None, newer: Table | None) -> Table:
 
 
 def cut(samples: Samples, started_s: float, finished_s: float, path: dict[str, Any]) -> Samples:
-    """The samples that a time of the host's clock lies in, of processors and of what an I/O passes on its way, see ``behind``."""
+    """The samples around a time of the host's clock, of processors and of what an I/O passes on its way, see ``behind``."""
     device, store = _device(samples, path), _store(samples, path)
     instances = {"", device, store, *samples["names"]["adapters"].get(device or "", [])}
     disk = _disk(samples, path)
@@ -352,8 +352,8 @@ def figures(samples: Samples, started_s: float, finished_s: float) -> dict[str, 
 
     {interval_s, samples, partial_samples, cpu: {used_mhz, host_busy_percent, cores, mhz, vm_mhz: {machine: MHz}}, devices, adapters, datastores,
     virtual_disks}, the last four {instance: {iops, …, below_resolution: [key]}}. Latencies are means of commands. Counters of whole milliseconds say 0
-    of anything below one: a mean that is less is left out and named in below_resolution. What has a gap in this time is left out, too.
-    Failure 'interval_too_short' when no whole sample lies in it, 'not_observed' when the samples do not cover it.
+    of a value below one: a mean that is less is left out and named in below_resolution. A series with a gap in this time is left out, too.
+    Failure 'interval_too_short' when it contains no whole sample, 'not_observed' when the samples do not cover it.
     """
     sample_s, rows = samples["sample_s"], samples["host_samples"]["rows"]
     gap_s = _gap_s(rows, started_s, finished_s)
@@ -407,7 +407,7 @@ def figures(samples: Samples, started_s: float, finished_s: float) -> dict[str, 
 
 
 def _gap_s(rows: list[Any], started_s: float, finished_s: float) -> float:
-    """How much of this time no sample is of; 0 when it is less than time stamps tell."""
+    """How much of this time no sample is of; 0 when it is less than time stamps resolve."""
     gap_s = finished_s - started_s - sum(max(0, _overlap_s(row, started_s, finished_s)) for row in rows)
     return gap_s if gap_s > TIMESTAMP_S else 0
 
@@ -474,7 +474,7 @@ def _mean(pairs: list[Any] | None) -> float | None:
 
 
 def _sum(pairs: list[Any] | None) -> int | None:
-    """Of whole samples, because nobody knows where in a sample it was; the least that it can be where some are missing, None when that is nothing."""
+    """Counts whole samples, because it is unknown where in a sample it was; the least that it can be where some are missing, None when that is nothing."""
     known = [value for value, _seconds in pairs or () if value is not None]
     total, missing = sum(known), len(known) < len(pairs or ())
     return None if not known or (missing and not total) else total
@@ -496,7 +496,7 @@ def interval(result: dict[str, Any]) -> tuple[Any, ...] | None:
 
 
 def layer_flags(known: dict[str, Any], name: str, host: str) -> list[str]:
-    """What the layers of this host beneath a layer said of it when they were built, as flags of what is measured there. known: layers by name."""
+    """The notes that the layers of this host below a layer made of it when they were built, as flags of what is measured there. known: layers by name."""
     beneath = [layer for layer in layers.down(known, known.get(name)) if layer["host"] == host]
     return [flag for flag in LAYER_FLAGS if any((layer.get("detail") or {}).get(flag) for layer in beneath)]
 
@@ -508,7 +508,7 @@ def paths_flags(samples: Samples, path: dict[str, Any]) -> list[str]:
 
 
 def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | None:
-    """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials, machine}; None when it does not come by. known: layers by name."""
+    """The parts of an ESXi host that the I/O of a layer passes: {naa, datastore, serials, machine}; None when it does not come by. known: layers by name."""
     chain = layers.chain(known, layer)
     own = [member["identity"] for member in chain if member["host"] == host]
     if not own:
@@ -563,7 +563,7 @@ def addition(
 ) -> dict[str, Any]:
     """counters.esxi and counters.hosts.<host> as an addition to the result, and failures where commands did not come back; see docs/results.md.
 
-    told: the figures of samples, which are cut to the point and kept as the file that raw ({file, sha256}) names.
+    reported: the figures of samples, which are cut to the point and kept as the file that raw ({file, sha256}) names.
     clock: {clock_offset_s, clock_uncertain_s} between the host's clock and that of the result's host.
     """
     device, store, disk = _device(samples, path), _store(samples, path), _disk(samples, path)
@@ -605,7 +605,7 @@ def addition(
 
 
 def _failures(host: str, device: str | None, esxi: Mapping[str, object]) -> list[Fault]:
-    """Why what was measured is no measurement of the device: a command that was given up, or a bus that was reset, holds all others up for seconds."""
+    """Why this is not a measurement of the device: a command that was given up, or a bus that was reset, holds all others up for seconds."""
     failures = []
     if count := esxi.get("commands_aborted"):
         commands = "1 command" if count == 1 else f"{count} commands"
@@ -621,7 +621,7 @@ def _failures(host: str, device: str | None, esxi: Mapping[str, object]) -> list
 def environment(samples: Samples, known: dict[str, Any] | None = None, host: str = "") -> dict[str, object]:
     """The host's fingerprint for hosts/<host>.json, its settings (fingerprint.py) among it.
 
-    known: layers by name; the LUNs of those on this host go by them, as a LUN's own name is another one each time it is made.
+    known: layers by name; the LUNs of layers on this host are identified by them, as a LUN's own name is a different one each time it is made.
     """
     hardware, settings = samples["hardware"], dict(samples.get("settings") or {})
     luns = {plain_naa(name).lower(): lun for name, lun in settings.pop("luns", {}).items()}

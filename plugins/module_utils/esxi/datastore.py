@@ -4,18 +4,18 @@
 """VMFS and NFS datastores of an ESXi host: their state as plain data, a plan for each, and the calls that carry it out.
 
 A datastore belongs to a testbed when a file in its root says so; unmounting keeps it, destroying needs that file, and that nothing of others is there: no
-machine, no other file, no host that is not of the testbed. Where the file cannot be read the controller's record of the volume's UUID stands in for it, and
-then nothing is destroyed: the host only forgets what it has lost. What a call has left that was cut carries no stamp yet: there the intention stands in for it
+machine, no other file, no host that is not of the testbed. Where the file cannot be read the controller's record of the volume's UUID replaces it, and
+then nothing is destroyed: the host only forgets what it has lost. What a call has left that was cut carries no stamp yet: there the intention replaces it
 (intentions.py), as long as nothing is on the volume.
 
 A disk is blank when three things say so: the host names it as available, its partition table is empty, and it carries no copy of a VMFS. That the host offers a
-VMFS on the whole of it says nothing: it does so for disks that hold data, which would be overwritten. None of the three sees a file system that lies on the
+VMFS on the whole of it says nothing: it does so for disks that hold data, which would be overwritten. None of the three sees a file system that is on the
 disk without a partition table. Where this testbed's own target has exported the LUN, that has looked; else the user must name the device.
 
 State::
 
     {volumes: [{name, type: VMFS|NFS, uuid: of NFS one of our own making, naa: [..], remote, mounted, accessible, reason: why it is not accessible, version,
-                vms: [names of all registered machines], vms_here: [those of this host], hosts: [names of the other hosts that mount it]}],
+                vms: [names of all registered machines], vms_here: [machines of this host], hosts: [names of the other hosts that mount it]}],
      disks: {naa: {device, size_bytes, state, and where they matter: available: bool, partitions: ['1 vmfs'] | None = unreadable,
                    unresolved: name of the VMFS of which it has a copy | None}}}
 """
@@ -40,7 +40,7 @@ from .session import STAMP_KEY, Session
 from .states import DiskContents, HostSystem, Store, StoreDisk, StoresState, StoreWant, Volume
 
 VMFS_VERSIONS = (5, 6)
-# What is said of a LUN of others that the user has named.
+# The note about a LUN of others that the user has named.
 UNSEEN = "anything on it without a partition table"
 # HostMountInfo's reason for a datastore whose device its array has declared lost; every other reason may pass.
 PERMANENT = "PermanentDeviceLoss"
@@ -176,7 +176,7 @@ def plan(
     """Steps for one datastore: [{op, target, was, will}].
 
     want: see check(). look: what is on a datastore (see Contents); asked only when that matters.
-    recorded: what the controller knows of the volumes that this testbed has made here, {uuid: {name, naa: [..], layer}}. It stands in for the stamp
+    recorded: what the controller knows of the volumes that this testbed has made here, {uuid: {name, naa: [..], layer}}. It replaces the stamp
     where that cannot be read. intended: a function of a volume, the intention that it may have come of.
     """
     volume = next((volume for volume in state["volumes"] if volume["name"] == want["name"]), None)
@@ -263,7 +263,7 @@ def rescanned(session: Session, host: HostSystem, names: list[str], wait_s: floa
 
 
 def visible(state: StoresState, want: StoreWant) -> bool:
-    """Whether the host shows a datastore as it is wanted; it tells of a change a while after the call that made it."""
+    """Whether the host shows a datastore as it is wanted; it shows a change a while after the call that made it."""
     volume = next(
         (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
     )
@@ -283,7 +283,7 @@ def where(volume: Volume) -> str:
 
 
 def contents(disk: DiskContents) -> list[str]:
-    """What speaks against a disk being blank, in words; empty when its partition table is, and it carries no copy of a VMFS."""
+    """The signs against a disk being blank, in words; empty when its partition table is, and it carries no copy of a VMFS."""
     reasons = []
     if disk["partitions"] is None:
         reasons.append("a partition table that cannot be read")
@@ -560,7 +560,7 @@ def _destroy(
             {"op": "mount", "target": want["name"], "was": "unmounted", "will": "mounted", "uuid": volume["uuid"]}
         )
     elif volume["accessible"]:
-        # What only an intention says to be ours is taken while it is empty, whatever else may be discarded.
+        # A thing that only an intention calls ours is taken while it is empty, whatever else may be discarded.
         discard = not _unstamped(want, volume, look, intended) and discard
     else:
         _own_lost(volume, want, recorded)
@@ -673,7 +673,7 @@ class Datastores:
         try:
             self._write_stamp(store, want)
         except Failure:
-            # Without its stamp nobody could remove it again.
+            # Without its stamp no teardown could remove it again.
             self.system.RemoveDatastore(store)
             self.intentions.drop(want["name"])
             raise
@@ -818,9 +818,9 @@ def check(
     hosts: Sequence[str] = (),
     remembers: bool = False,
 ) -> StoreWant:
-    """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet.
+    """The parameters of one datastore; raises bad_value. In check mode the layer may not be published yet.
 
-    allow_device: devices that may be overwritten whatever is on them, by identifier or path. hosts: names of those that may mount it besides this one.
+    allow_device: devices that may be overwritten whatever is on them, by identifier or path. hosts: names of the hosts that may mount it beside this one.
     remembers: whether there is a record of what this testbed has made.
     """
     kind = entry["type"]
@@ -873,7 +873,7 @@ def check(
 
 
 def exported(layer: Layer | None, layers: dict[str, Layer]) -> bool:
-    """Whether a LUN is what this testbed's own target has published: the one beneath its layer, with the same place at the same target."""
+    """Whether a LUN is what this testbed's own target has published: the one below its layer, with the same place at the same target."""
     beneath = layers.get((layer or {}).get("parent") or "")
     if not layer or not beneath or beneath.get("kind") != "target":
         return False

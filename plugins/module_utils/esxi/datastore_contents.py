@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies on a datastore: the testbed's stamp in its root, and everything else there.
+"""The contents of a datastore: the testbed's stamp in its root, and everything else there.
 
-Machines that a session is shown are no answer: a host on its own knows those that are registered with itself, and a folder with a machine that nobody has
+A session's list of machines is not enough: a host on its own knows the machines that are registered with itself, and a folder with a machine that no one has
 registered is somebody's all the same. So the root is browsed; what a complete teardown leaves there is the stamp, and the files that VMFS keeps for itself.
 """
 
@@ -25,7 +25,7 @@ SHOWN_ENTRIES, KEPT_ENTRIES = 10, 100
 
 
 def stores_of(session: Session, host: HostSystem, *names: Any) -> list[Any]:
-    """[(datastore, {property: value})] of the host, in one request: one that goes away meanwhile is left out."""
+    """[(datastore, {property: value})] of the host, in one request: one that goes away during the request is left out."""
     own = set(host.datastore)
     return [(store, values) for store, values in session.all(session.vim.Datastore, *names) if store in own]
 
@@ -42,7 +42,7 @@ class Contents:
         self.session, self.host = session, host
 
     def stamp(self, name: str) -> str | None:
-        """The testbed whose file lies in the datastore's root; None when there is no such file."""
+        """The testbed whose file is in the datastore's root; None when there is none."""
         store = datastore(self.session, self.host, name)
         content = self.session.file("GET", store, STAMP_FILE) if store is not None else None
         if content is None:
@@ -54,7 +54,7 @@ class Contents:
         return testbed_id
 
     def entries(self, name: str) -> list[str]:
-        """What others have in the datastore's root."""
+        """The things of others in the datastore's root."""
         return others(self._search(name, "*"))
 
     def has(self, name: str, entry: str) -> bool:
@@ -71,7 +71,7 @@ class Contents:
 
 
 def others(names: list[str]) -> list[str]:
-    """Of the names in a datastore's root, those that are neither the stamp nor VMFS' own."""
+    """The names in a datastore's root that are neither the stamp nor VMFS' own."""
     return sorted(name for name in names if name != STAMP_FILE and not SYSTEM_FILE.fullmatch(name))
 
 

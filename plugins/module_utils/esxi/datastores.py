@@ -70,7 +70,7 @@ def ensure(session: Session, params: DatastoresParams, check_mode: bool) -> dict
     recorded = memory.data.get("datastores", {}) if memory else {}
     stores = Datastores(session, host, intentions)
     if not check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
-        # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
+        # The changes of another host to a shared LUN show only after a rescan of this one, and then a while later.
         stores.rescan()
 
     def awaited(seen: StoresState, want: StoreWant) -> bool:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of an ESXi host's configuration its figures depend on, so that runs under other settings are not compared as if they were alike.
+"""The configuration of an ESXi host that its figures depend on, so that runs under other settings are not compared as if they were alike.
 
 Settings, JSON-able; what the host does not have, or does not let this login read, is absent::
 

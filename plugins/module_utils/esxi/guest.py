@@ -74,7 +74,7 @@ SPEC: dict[str, Any] = {
 
 
 class Source:
-    """What a machine is made from: nothing, a template or an OVA. state says what will be there, before it is."""
+    """The source of a machine: nothing, a template or an OVA. state describes it before it is there."""
 
     def __init__(self, session: Session, machine: Machine) -> None:
         self.session, self.machine, self.ova = session, machine, None
@@ -189,7 +189,7 @@ def carry_out(
 ) -> list[Any]:
     """The steps that were taken. A machine that could not be completed is destroyed again, and so is the image that was uploaded for it."""
     number = next((number for number, step in enumerate(steps) if step["op"] == "create"), None)
-    # What takes away one that was made half comes before.
+    # The steps that remove a half-made one come before.
     creation = steps[: number + 1] if number is not None else []
     upload_done = False
     try:
@@ -228,7 +228,7 @@ def absent(session: Session, host: HostSystem, params: VmParams, check_mode: boo
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None
     if params["state"] == "released" and state is not None and not check_mode:
-        # Only a rescan tells the host that the disk behind a datastore is another one now.
+        # Only a rescan shows the host that the disk behind a datastore was replaced.
         with session.doing("look where the machine lies"):
             names = [store.name for store in vm.datastore]
         rescanned(session, host, names, params["timeout_s"])

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The storage state of an ESXi host as linux/watch/leftovers.py compares it: sections of lines; and which of the lines a teardown leaves for others.
 
-What is left for others is {section: [{line: as it is now, before: what stood there before the testbed, or None, why}]}, by the testbed's records of the host.
+The result for others is {section: [{line: as it is now, before: the line before the testbed, or None, why}]}, by the testbed's records of the host.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def records(state_dir: str, testbed_id: str, host: str) -> dict[str, KeptRecord]
 def left(
     state: AdapterState, stores: StoresState, net: NetworkState, known: dict[str, KeptRecord], host: str
 ) -> dict[str, list[dict[str, Any]]]:
-    """What others use, or have brought, of what the testbed would otherwise have to give back or to explain."""
+    """The things that others use, or have brought, and that the testbed would otherwise have to give back or to explain."""
     result: dict[str, list[dict[str, Any]]] = {"datastores": _shares(stores, known["datastore"], host)}
     memory = known["iscsi"].data
     others = adapter_plan.came_later(state, memory) if memory.get("before") else []
@@ -112,7 +112,7 @@ def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def _beneath(net: NetworkState, record: dict[str, object], whom: str) -> list[dict[str, object]]:
-    """The lines of the testbed's interfaces that stay bound, and of what they stand on."""
+    """The lines of the testbed's interfaces that stay bound, and of what is below them."""
     kept = network.kept(net, record)
     there = network.by_group(net)
     only: NetworkState = {
@@ -124,7 +124,7 @@ def _beneath(net: NetworkState, record: dict[str, object], whom: str) -> list[di
 
 
 def _shares(stores: StoresState, memory: KeptRecord, host: str) -> list[dict[str, object]]:
-    """The NFS datastores that the testbed has not mounted. They are no change of the testbed's, so they are there before and after."""
+    """The NFS datastores that the testbed has not mounted. They are not a change of the testbed's, so they are there before and after."""
     mine, intended = memory.data.get("datastores", {}), Intentions(memory, host)
     shares = [volume for volume in stores["volumes"] if volume["type"] == "NFS" and volume["uuid"] not in mine]
     foreign = [_volume_line(volume) for volume in shares if not intended.matching(volume)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the installation of an operating system takes in a virtual machine of an ESXi host, and what the host counted meanwhile.
+"""How long the installation of an operating system takes in a virtual machine of an ESXi host, and the host's counters of that time.
 
 The machine itself remembers its installation in its extraConfig, so that a run whose connection broke, or that was ended, can be joined again::
 
@@ -10,7 +10,7 @@ The machine itself remembers its installation in its extraConfig, so that a run 
                                   {run_id, started_utc, finished_utc, ended_by[, uncertain_s][, ahead_s]}
                                   {run_id, started_utc, given_up_utc}                   turned off because it took too long
 
-When the machine was turned on and off is known from events, so these times are of the clock of what we are logged in to: the host, or its vCenter. What is
+When the machine was turned on and off is known from events, so these times are by the clock of what we are logged in to: the host, or its vCenter. The rest is
 reported and kept is of the host's own clock (ahead_s later), as its counters are. Where there is no event (VMware Tools began to run, an address was
 reported), or it is lost, the time is that of the look that saw it, and uncertain_s how long before that the last look was.
 """
@@ -38,7 +38,7 @@ from .states import HostSystem, InstallationWant, MachineState, Samples, Virtual
 RECORD_KEY = "storlab.testbed.installation"
 SCHEMA = "storlab.installation/1"
 UNTIL = ("powered_off", "tools_running", "address")
-# Beside those of the connection.
+# In addition to the connection's.
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "name": {"type": "str", "required": True},
@@ -61,7 +61,7 @@ READ_EVERY_S = 1800
 SAMPLE_S = 20
 # A sample appears some seconds after it ended.
 SAMPLE_PATIENCE_S = 60
-# What a connection that broke, or a host that restarts its services, looks like.
+# The errors of a connection that broke, or of a host that restarts its services.
 LOST = ("connection_lost", "host_unreachable", "session_lost")
 EVENTS = {"VmPoweredOnEvent": "on", "DrsVmPoweredOnEvent": "on", "VmPoweredOffEvent": "off"}
 MOST_EVENTS = 100
@@ -96,7 +96,7 @@ def check(params: InstallationParams) -> InstallationWant:
 
 
 def record_of(state: MachineState) -> dict[str, object]:
-    """What the machine remembers; {} when it never was installed."""
+    """The notes in the machine; {} when it never was installed."""
     text = state["extra"].get(RECORD_KEY)
     if not text:
         return {}
@@ -322,11 +322,11 @@ class Watch:
         return round(now_s - self.alive_s, 3)
 
 
-# ---------------------------------------------------------------- what is told, pure
+# ---------------------------------------------------------------- the report, pure
 
 
 def counted(samples: Samples, started_s: float, finished_s: float, datastore: str) -> dict[str, Any]:
-    """What the host counted in the whole samples that lie in the installation: processor use, and the commands per second of a datastore.
+    """The host's counters in the whole samples during the installation: processor use, and the commands per second of a datastore.
 
     {interval_s, samples, sample_s, cpu, datastore: {name, read_iops, …, commands_s: {mean, p95, max}}[, simulated]}. p95 is of the samples' means.
     """
@@ -405,7 +405,7 @@ class Installation:
     samples_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> dict[str, Any]:
-        """The module's result. A host that is lost meanwhile is looked for again."""
+        """The module's result. A host that is lost during it is looked for again."""
         while True:
             try:
                 with esxi.Session(self.params) as session:
@@ -480,7 +480,7 @@ class Installation:
     def finish(self, session: Session, machine: Any, record: dict[str, Any], started_s: float) -> dict[str, Any]:
         vm = machine.vm
         if self.watch is None:
-            # What was turned on just now was seen to be alive then.
+            # A machine that was turned on just now was seen to be alive then.
             self.watch = Watch(self.want, started_s, alive_s=started_s if self.turned_on else None)
         while True:
             seen = self.see(session, vm)
@@ -532,7 +532,7 @@ class Installation:
     def count(
         self, session: Session, host: HostSystem, state: MachineState, record: dict[str, Any]
     ) -> dict[str, object]:
-        """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
+        """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not return its counters."""
         clock = esxi_counters.clock(session, host)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
@@ -588,7 +588,7 @@ class Installation:
     def events(self, session: Session, vm: VirtualMachine) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
 
-        A host that tells none is no reason to lose an installation that took an hour: its looks are exact to a second or two, and it is told.
+        A host that returns none is not a reason to lose an installation that took an hour: its looks are exact to a second or two, and it is reported.
         """
         spec = session.vim.event.EventFilterSpec
         try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this testbed was about to make on a host, kept on the controller from before the call that makes it until the host shows it with its stamp.
+"""The things that this testbed was about to make on a host, kept on the controller from before the call that makes it until the host shows it with its stamp.
 
 A call that was cut (its answer took longer than the time limit, the controller was killed) may have been carried out, or may be carried out a while later.
 Without the intention, what it leaves carries no stamp, and both build and teardown would refuse it as somebody else's. With it, what matches is taken, provided
@@ -21,7 +21,7 @@ AREA = "intended"
 
 
 class Intentions:
-    """Those of one host. memory: None where nothing is kept; then a call that was cut leaves what nobody can prove."""
+    """The intentions of one host. memory: None where nothing is kept; then a call that was cut leaves things that cannot be proven."""
 
     def __init__(self, memory: KeptRecord | None, host: str, wall: Any = time.time) -> None:
         self.memory, self.host, self.wall = memory, host, wall
@@ -61,7 +61,7 @@ class Intentions:
         return not any(self.matching(volume) for volume in state["volumes"])
 
     def settle(self, state: StoresState, plans: list[tuple[StoreWant, list[Step]]], patience_s: float) -> None:
-        """After a run that succeeded: forget what is there with its stamp, and what was removed. What may yet appear stays known.
+        """After a run that succeeded: forget what is there with its stamp, and what was removed. Things that may yet appear stay known.
 
         plans: [(what was wanted, the steps that were taken)].
         """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Logs the software iSCSI adapter of an ESXi host in to targets, and gives the adapter back as it was.
 
-Before anything is changed, what the host looked like is written to the testbed's record on the controller. What fails is undone, unless the
+Before anything is changed, the state of the host is written to the testbed's record on the controller. A failed change is undone, unless the
 way to the host is what failed: then it is kept, and the next run goes on from there.
 """
 
@@ -44,18 +44,18 @@ from .params import IscsiParams
 from .session import Session
 from .states import AdapterLun, AdapterState, AdapterWant, HostSystem
 
-# After these nobody knows what the host has done, and nothing can be undone.
+# After these it is unknown what the host has done, and nothing can be undone.
 LINE_LOST = ("connection_lost", "session_lost")
 
 
 def memories(params: IscsiParams, host_name: str) -> tuple[KeptRecord, KeptRecord]:
-    """What is kept on the controller of one host: the testbed's record, and which options changed since the host started."""
+    """The notes of one host on the controller: the testbed's record, and which options changed since the host started."""
     folder = params["state_dir"]
     return KeptRecord(folder, f"iscsi-{params['testbed_id']}", host_name), KeptRecord(folder, "start", host_name)
 
 
 def check(params: IscsiParams) -> AdapterWant:
-    """What is wanted, from the module's parameters; raises bad_value."""
+    """The wish, from the module's parameters; raises bad_value."""
     check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     if params["queue_depth"] is not None and not 1 <= params["queue_depth"] <= 255:
         raise bad_value("iscsi_initiator_queue_depth", params["queue_depth"], "Give 1 to 255.")
@@ -118,7 +118,7 @@ class Login:
         return host_options.noted(self.running, list(steps), sessions=bool(self.state["targets"]))
 
     def pending(self, steps: Iterable[Step] = ()) -> list[dict[str, Any]]:
-        """What will hold only from the next start on when these steps are done, whether they have been noted or not, as in check mode."""
+        """The options that will hold only from the next start on when these steps are done, noted or not, as in check mode."""
         return host_options.pending(self.noted(steps), self.state, steps)
 
     def keep_start(self, steps: list[Step]) -> None:
@@ -175,7 +175,7 @@ class Login:
             )
 
     def remember(self) -> None:
-        """What the teardown needs, written before anything is changed."""
+        """The notes that the teardown needs, written before anything is changed."""
         known, want = self.record.data, self.want
         before = known.get("before") or copy.deepcopy(self.before)
         # An option that is asked for later was still the host's own until now.
@@ -215,7 +215,7 @@ class Login:
             "secrets": {step["target"]: True for step in self.done if step["op"] == "chap"},
         }
         try:
-            # What was done last may not show yet.
+            # The last change may not show yet.
             self.state = as_done(self.look(), self.done)
             give_back(self, absent_plan(self.state, changes), changes)
         except Failure:
@@ -223,7 +223,7 @@ class Login:
         return True
 
     def restore(self) -> None:
-        """The record as it was before a call that failed. Of a secret that was set meanwhile nobody knows any more whether it is the old one."""
+        """The record as it was before a call that failed. Whether a secret that was set since is the old one is unknown."""
         for step in self.done:
             self.earlier.get("secrets", {}).pop(step["target"], None)
         self.record.data = self.earlier
@@ -238,7 +238,7 @@ ADAPTERS_OWN = ("iqn", "alias", "options")
 
 
 def as_it_was(state: AdapterState) -> dict[str, Any]:
-    """What a teardown restores. Without an adapter its name and options are not known yet (None and {})."""
+    """The state that a teardown restores. Without an adapter its name and options are not known yet (None and {})."""
     own = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
     return {**own, "targets": [entry_key(target) for target in state["targets"]]}
 
@@ -340,7 +340,7 @@ def after(pending: Collection[object]) -> dict[str, Any]:
 def marked(
     layer: Layer, pending: Sequence[Mapping[str, object]], disks: dict[tuple[str, int], AdapterLun]
 ) -> dict[str, Any]:
-    """A layer that says which options do not hold yet, and which paths are down, so that results measured meanwhile can say so."""
+    """A layer that says which options do not hold yet, and which paths are down, so that results measured at that time can say so."""
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
     disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"]))
     marks = {
@@ -351,7 +351,7 @@ def marked(
 
 
 def degraded(disks: dict[tuple[str, int], AdapterLun]) -> list[str]:
-    """What to report of LUNs that work by fewer paths than they should have."""
+    """The report on LUNs that work by fewer paths than they should have."""
     return [
         f"LUN {number} of {iqn} is degraded ({scsi.ways_text(disk['ways'])}): I/O is possible, and results measured over it are flagged."
         for (iqn, number), disk in sorted(disks.items())
@@ -389,7 +389,7 @@ SPEC: dict[str, Any] = {
 
 
 def ensure(session: Session, params: IscsiParams, check_mode: bool) -> dict[str, Any]:
-    """What the module esxi_iscsi does; the result may have ``warnings``."""
+    """The work of the module esxi_iscsi; the result may have ``warnings``."""
     host = session.host()
     with session.doing("read the host's name"):
         name = host.name

@@ -50,7 +50,7 @@ CONTROLLER_TYPES = {
     "sata": "VirtualAHCIController",
 }
 NIC_TYPES = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
-# What has a file besides disks and CD-ROM drives, in a user's words.
+# Devices with a file other than disks and CD-ROM drives, in a user's words.
 FILE_KINDS = {
     "VirtualFloppy": "floppy image",
     "VirtualSerialPort": "file of a serial port",
@@ -86,7 +86,7 @@ def read(session: Session, host: HostSystem, vm: VirtualMachine) -> MachineState
                 name=vm.name,
             )
         extra = {option.key: str(option.value) for option in config.extraConfig}
-        # What a machine does not have is left out.
+        # Parts that a machine does not have are left out.
         more = session.properties(vm, "snapshot", "layoutEx")
         parts = hardware(session, host, config, config.hardware.device)
         # '[name] path'; a datastore that is not there at all is lost as well.
@@ -140,7 +140,7 @@ def _snapshots(vim: Any, taken: Any) -> list[Any]:
 
 
 def look_beside(session: Session, vm: VirtualMachine, state: MachineState) -> MachineState:
-    """The state with the names of all that lies in the machine's folder; as it is when that cannot be reached."""
+    """The state with the names of everything in the machine's folder; as it is when that cannot be reached."""
     folder = belongings.folder_of(state["path"])
     if not state["accessible"] or not folder:
         return state
@@ -150,7 +150,7 @@ def look_beside(session: Session, vm: VirtualMachine, state: MachineState) -> Ma
 
 
 def _listing(session: Session, store: Any, folder: str) -> list[str] | None:
-    """What lies in a folder '[store] path'; None when there is no such folder."""
+    """The contents of a folder '[store] path'; None when there is none."""
     what = f"look into the folder {folder}"
     with session.doing(what):
         spec = session.vim.host.DatastoreBrowser.SearchSpec(matchPattern=["*"])
@@ -218,7 +218,7 @@ def hardware(session: Session, host: HostSystem, config: Any, devices: Any) -> d
 
 
 def usable_address(reported: str | None) -> str | None:
-    """The address that a guest tells, unless it is link-local or loopback."""
+    """The address that a guest reports, unless it is link-local or loopback."""
     return reported if reported and not reported.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
 
 
@@ -264,7 +264,7 @@ def _network_of(host: HostSystem, card: Any) -> str | None:
 
 
 def read_facts(session: Session, host: HostSystem, naas: Sequence[str]) -> MachineFacts:
-    """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
+    """The offer of the host, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
     vim = session.vim
     with session.doing("read what the host offers"):
         mine = host.datastore
@@ -325,7 +325,7 @@ def stamped(vm: VirtualMachine, testbed_id: str) -> bool:
 
 
 def ours(host: HostSystem, testbed_id: str) -> dict[str, list[str]]:
-    """The lines of a host's state of what the testbed made, by the sections that tell whose things are (linux/watch/leftovers.py)."""
+    """The lines of a host's state of what the testbed made, by the sections that say whose things are (linux/watch/leftovers.py)."""
     machines = [vm.name for vm in host.vm if stamped(vm, testbed_id)] if testbed_id else []
     return {"virtual machines": sorted(machines)} if testbed_id else {}
 
@@ -338,7 +338,7 @@ class Machine:
         # Only the steps that make it are carried out before there is one.
         self.vm: Any = vm
         self.name = want["name"]
-        # What takes a call of its own; the rest is configuration, or the making of the machine.
+        # Steps with a call of their own; the rest is configuration, or the making of the machine.
         self.calls = {
             "destroy": self._destroy,
             "unregister": self._unregister,
@@ -380,7 +380,7 @@ class Machine:
             return self.session.datacenter(self.host).vmFolder
 
     def stamps(self, source: dict[str, Any] | None = None) -> list[Any]:
-        """What a machine carries from its first moment on. source: state of what it is made from, whose own records it must not have."""
+        """The settings that a machine has from its first moment on. source: state of what it is made from, whose own records it must not have."""
         forget = {key: "" for key in (source or BLANK)["extra"] if key.startswith("storlab.")}
         values = {STAMP_KEY: self.want["testbed_id"], BUILDING_KEY: "TRUE", UUID_KEY: "TRUE"}
         return self.options({**forget, **values, **belongings.of_source(source)})
@@ -507,7 +507,7 @@ class Machine:
         self.task(f"turn off the virtual machine {self.name}", self.vm.PowerOffVM_Task)
 
     def wait_for_address(self, patience_s: int) -> str:
-        """The address that the guest tells; neither link-local nor loopback."""
+        """The address that the guest reports; neither link-local nor loopback."""
         deadline = time.monotonic() + patience_s
         with self.session.doing(f"ask for the address of the virtual machine {self.name}"):
             while True:

@@ -14,7 +14,7 @@ State::
      disks: [{key, controller, bus, unit, size_bytes, provisioning, uuid, path, chain: [path and those below it], naa, compatibility}],
      cdroms: [{key, controller, bus, unit, iso}], files: [{key, kind, path}] of floppy drives, ports and whatever else has a file,
      nics: [{key, type, network}], extra: {key: text}, snapshots: [{name, disks: [{uuid, chain}]}],
-     layout: [{path, type}] of the machine's files, and where it is to be destroyed folder: [names of what lies in its folder]}
+     layout: [{path, type}] of the machine's files, and where it is to be destroyed folder: [names in its folder]}
 
 Facts, what the host offers::
 
@@ -39,7 +39,7 @@ from .datastore import UNSEEN, contents, exported
 from .params import VmDiskOption, VmIsoOption, VmParams
 from .states import DiskWant, InstallationWant, IsoWant, MachineFacts, MachineState, MachineWant, MappedLun
 
-# Set while a machine is being made: what carries it was interrupted, has never run, and is made anew.
+# Set while a machine is being made: what carries it was interrupted, has never run, and is made again.
 BUILDING_KEY = "storlab.building"
 # Without it a guest sees no serial numbers of its disks.
 UUID_KEY = "disk.EnableUUID"
@@ -84,7 +84,7 @@ BLANK: MachineState = {
 
 
 def check(params: VmParams) -> MachineWant:
-    """What is wanted of a machine, from the module's parameters; raises bad_value before anything is asked of the host.
+    """The parameters of a machine, from the module's parameters; raises bad_value before anything is asked of the host.
 
     Adds to each disk: size_bytes, rdm {naa, compatibility, serial, layer} or None.
     """
@@ -309,7 +309,7 @@ def place(want: MachineWant, state: MachineState) -> tuple[dict[str, Any], dict[
     known = records(state)
     slots = Slots(state, [known[disk["name"]] for disk in want["disks"] if disk["name"] in known])
     places = {}
-    # What must have its place comes before what may take any.
+    # Devices with a fixed place come before devices that may take any.
     for disk in sorted(want["disks"], key=lambda disk: (disk["bus"] is None) + (disk["unit"] is None)):
         record = known.get(disk["name"])
         if record is None:
@@ -384,7 +384,7 @@ def own(state: MachineState, want: MachineWant | InstallationWant) -> None:
 
 
 def changes(state: MachineState, want: MachineWant, facts: MachineFacts) -> list[Any]:
-    """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run meanwhile."""
+    """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run at that time."""
     name, steps = want["name"], []
 
     def step(op: object, target: object, was: object, will: object, off: object = False, **more: object) -> None:
@@ -493,7 +493,7 @@ def _same(want: MachineWant, disk: DiskWant, now: dict[str, Any], record: Mappin
         raise differs(want, disk, "mapping of", now["naa"], "a file")
     if now["size_bytes"] != disk["size_bytes"]:
         raise differs(want, disk, "size_bytes", now["size_bytes"], disk["size_bytes"])
-    # Hosts do not tell for sure how a thick disk was made; the machine's own record does.
+    # Hosts do not report for sure how a thick disk was made; the machine's own record does.
     made = (
         "thin"
         if now["provisioning"] == "thin"
@@ -620,7 +620,7 @@ def plan(
 
 
 def start_of(want: MachineWant, template: MachineState | None) -> MachineState:
-    """What a machine is when it has just been made."""
+    """The state of a machine that has just been made."""
     if template is not None:
         return {
             **template,
@@ -727,7 +727,7 @@ def _dismantle(state: MachineState, want: MachineWant) -> list[object]:
 
 
 def released_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
-    """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
+    """Lets go of a datastore that is lost, so that it can be made again: lets go of the whole machine when it is there, else of its disks. Others stay."""
     if state is None or state["owner"] != want["testbed_id"]:
         return []
     if not state["accessible"]:
@@ -781,7 +781,7 @@ def zero_plan(state: MachineState | None, want: MachineWant, names: list[str]) -
     return with_power(state, {**want, "power": "as_is"}, steps)
 
 
-# ---------------------------------------------------------------- telling
+# ---------------------------------------------------------------- report
 
 
 def made_disks(state: MachineState) -> list[Any]:

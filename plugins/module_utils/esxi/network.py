@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What software iSCSI stands on in an ESXi host: standard switches, port groups and VMkernel interfaces, as plain data and a plan.
+"""The network below software iSCSI in an ESXi host: standard switches, port groups and VMkernel interfaces, as plain data and a plan.
 
-The plan is carried out by the modules of community.vmware, one call a step; ``arguments`` of a step are those of its module, without the login.
+The plan is carried out by the modules of community.vmware, one call per step; ``arguments`` of a step are the arguments of its module, without the login.
 
 State::
 
@@ -16,7 +16,7 @@ Record: what this testbed has made, or is about to make, by name::
 
     {switches|port_groups|interfaces: {name: {made: bool, ...as it was asked for}}, settings: see settings.py, host, testbed_id: with settings}
 
-An interface is recorded by the name of its port group, because the host names it only when it is there. What was asked for and never confirmed
+An interface is recorded by the name of its port group, because the host names it only when it is there. A thing that was asked for and never confirmed
 (``made: false``: a run broke off) counts as made by this testbed only if it is there exactly so.
 """
 
@@ -189,7 +189,7 @@ def _address(variable: str, text: str) -> dict[str, object]:
 
 
 def owned(state: NetworkState, record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What of the record is there, by area and name; interfaces by the name of their port group."""
+    """The parts of the record that are there, by area and name; interfaces by the name of their port group."""
     there: dict[str, dict[str, Any]] = {
         "switches": {**state["switches"]},
         "port_groups": {**state["port_groups"]},
@@ -269,7 +269,7 @@ def plan(state: NetworkState, want: NetworkWant, record: dict[str, Any]) -> list
         if was is None:
             before.append(_switch_step(state, name, None, switch))
         elif name in mine["switches"] and was != switch:
-            # What is on it may use an uplink or an MTU still that it is about to lose.
+            # The interfaces on it may still use an uplink or an MTU that it is about to lose.
             wide = {
                 "uplinks": sorted({*was["uplinks"], *switch["uplinks"]}),
                 "mtu": max(was["mtu"], switch["mtu"]),
@@ -293,7 +293,7 @@ def absent_plan(state: NetworkState, record: dict[str, object]) -> list[Step]:
 
 
 def kept(state: NetworkState, record: dict[str, object]) -> dict[str, set[str]]:
-    """What of the testbed's own a teardown leaves, by area: interfaces through which others go on using iSCSI, and what they stand on.
+    """The testbed's own things that a teardown leaves, by area: interfaces through which others go on using iSCSI, and what is below them.
 
     The adapter is given back before the network, so an interface that is bound then is kept for them.
     """
@@ -318,7 +318,7 @@ def kept_text(state: NetworkState, record: dict[str, object]) -> list[str]:
 
 
 def removal(state: NetworkState, gone: dict[str, set[str]]) -> list[Step]:
-    """The steps that remove these, from the top down; raises where something of others, or the management network, stands on one of them."""
+    """The steps that remove these, from the top down; raises where something of others, or the management network, is on one of them."""
     there, steps = by_group(state), []
     for name in sorted(gone["interfaces"]):
         nic = there[name]
@@ -531,7 +531,7 @@ SPEC: dict[str, Any] = {
 
 
 def ensure(session: Session, params: NetworkParams, check_mode: bool) -> dict[str, object]:
-    """What the module esxi_network does: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
+    """The work of the module esxi_network: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
     host = session.host()
     present = params["state"] == "present"
     want = check(params["switches"], params["ports"]) if present else {"switches": {}, "ports": {}}
@@ -579,7 +579,7 @@ def ensure(session: Session, params: NetworkParams, check_mode: bool) -> dict[st
         settings.serve(session, host, settings_of(state))
 
     def left_of(now: NetworkState) -> list[Step]:
-        # What was to be restarted has been, and does not show it.
+        # The restart was made and does not show.
         return [step for step in steps_of(now) if step["op"] != "restart"]
 
     state = session.until(look, lambda now: not left_of(now), params["wait_s"])
@@ -613,7 +613,7 @@ def _interfaces(state: NetworkState, want: NetworkWant) -> dict[str, str]:
 
 
 def lines(state: NetworkState) -> list[str]:
-    """The network for people, and for telling whether a host is as it was before."""
+    """The network for people, and for seeing whether a host is as it was before."""
     return [
         *(f"switch {name}: {_text(each)}" for name, each in state["switches"].items()),
         *(f"port group {name}: {_text(each)}" for name, each in state["port_groups"].items()),

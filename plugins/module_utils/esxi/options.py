@@ -26,7 +26,7 @@ from .states import AdapterState, Limit
 SAME_START_S = 60
 # Which options of a host are read when it starts is in their own texts: "(REQUIRES REBOOT!)", "Requires rebooting the host.", "take effect on next
 # reboot". Those of its boot say nothing of the kind. Delayed ACK and the like on the adapter itself hold for logins that come later; sessions that are
-# there keep what they have, so a change beneath them counts as one that needs a restart (VMware KB 1002598).
+# there keep what they have, so a change below them counts as one that needs a restart (VMware KB 1002598).
 AT_BOOT = "VMkernel.Boot."
 REBOOT = re.compile(r"\brequir\w* (a )?reboot|\breboot (is )?required|\b(next|after a|after the) reboot", re.IGNORECASE)
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -48,7 +48,7 @@ def meant(variable: str, key: str, value: object, example: object) -> object:
 
 
 def facts(definition: Any) -> Limit:
-    """What a host's definition of an option says of it: {read_only, min, max, at_start: it holds from the next start of the host on}."""
+    """The host's definition of an option: {read_only, min, max, at_start: it holds from the next start of the host on}."""
     kind = definition.optionType
     return {
         "read_only": bool(getattr(kind, "valueIsReadonly", None)),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an ESXi host says of a SCSI device: which one it is, and whether I/O to it is possible.
+"""The description of a SCSI device by an ESXi host: which one it is, and whether I/O to it is possible.
 
 A state is the text of ``ScsiLun.operationalState``, its words joined by commas: the first is the primary one, so ``ok,degraded`` is a device that works.
 """

@@ -24,10 +24,10 @@ from ..core.failure import Failure, bad_value
 from . import trust
 from .params import ConnectionParams
 
-# What proves that a VM, a datastore or an adapter belongs to a testbed.
+# The marks that prove that a VM, a datastore or an adapter belongs to a testbed.
 STAMP_KEY = "storlab.testbed"
 TASK_PATIENCE_S = 3600
-# The option of the service by which what stands in for ESXi in tests announces itself. No product has it.
+# The option of the service by which the simulated ESXi of tests announces itself. No product has it.
 STAND_IN = "storlab.standIn"
 # The edition of the free vSphere Hypervisor, whose API reads and changes nothing.
 READ_ONLY_EDITIONS = ("esxBasic",)
@@ -134,7 +134,7 @@ class Session:
                 line.sock.settimeout(self.params["timeout_s"])
 
     def until(self, look: Any, done: Any, timeout_s: float) -> Any:
-        """What ``look()`` returns once ``done`` of it is true, or at the end of the time: a host updates what it tells of itself after a call has returned."""
+        """The return of ``look()`` once ``done`` of it is true, or at the end of the time: a host updates its own description after a call has returned."""
         deadline = time.monotonic() + timeout_s
         while True:
             seen = look()
@@ -143,7 +143,7 @@ class Session:
             time.sleep(POLL_S)
 
     def _stand_in(self) -> str | None:
-        """What stands in for a host and makes its figures up, as it announces itself; none for a host or a vCenter."""
+        """The simulation that makes its figures up, as it announces itself; none for a host or a vCenter."""
         settings = self.content.setting
         with contextlib.suppress(self.vim.fault.InvalidName, self.vim.fault.NoPermission):
             # A name of a group answers with all of its options.
@@ -230,7 +230,7 @@ class Session:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[Any]:
-        """What the host refuses inside, said as 'what' could not be done."""
+        """The host's refusal inside, reported as 'what' could not be done."""
         try:
             yield
         except Failure:
@@ -352,7 +352,7 @@ def _no_permission(what: str, fault: object, params: ConnectionParams) -> Failur
 
 
 def error_text(error: Any) -> str:
-    """What a fault or an error tells, in one line."""
+    """The message of a fault or an error, in one line."""
     texts = [
         getattr(error, "msg", None),
         *(getattr(message, "message", None) for message in getattr(error, "faultMessage", None) or []),

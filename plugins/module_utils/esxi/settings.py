@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The power policy of an ESXi host and the servers that its clock goes by, as plain data and a plan.
 
-Policy and servers are set by modules of community.vmware, one call a step. The time service ntpd is started, restarted and stopped here: the module for
+Policy and servers are set by modules of community.vmware, one call per step. The time service ntpd is started, restarted and stopped here: the module for
 services, vmware_host_service_manager, is deprecated, and ends well when the host has refused.
 
 State::
@@ -33,7 +33,7 @@ from ..core.steps import Step
 from .session import Session
 from .states import HostSystem, SettingsWant
 
-# What nobody asks for stays as it is.
+# Settings that are not asked for stay as they are.
 AS_IS = "as_is"
 # The policies as users and vmware_host_powermgmt_policy name them, by what a host calls them.
 POLICIES = {"dynamic": "balanced", "static": "high-performance", "low": "low-power", "custom": "custom"}
@@ -71,7 +71,7 @@ def _policy(policy: Any) -> str:
 
 
 def lines(state: Mapping[str, object]) -> list[str]:
-    """The settings for people, and for telling whether a host is as it was before."""
+    """The settings for people, and for seeing whether a host is as it was before."""
     return [f"{NAMES[name]}: {text_of(state[name])}" for name in NAMES if state[name] is not None]
 
 
@@ -99,7 +99,7 @@ def check(power_policy: str, ntp_servers: list[str]) -> SettingsWant:
 
 
 def _values(state: dict[str, Any], want: SettingsWant) -> dict[str, object]:
-    """What is wanted with the service that goes by the servers; raises what the host cannot have."""
+    """The wish with the service that follows from the servers; raises a failure for a wish that the host cannot have."""
     values = dict(want)
     if "power_policy" in want:
         policy, offered = want["power_policy"], state["power_policies"]
@@ -107,7 +107,7 @@ def _values(state: dict[str, Any], want: SettingsWant) -> dict[str, object]:
             remedy = f"{state['host']} offers {', '.join(offered) or 'none'}."
             raise bad_value("esxi_network_power_policy", policy, remedy)
         if state["power_policy"] not in POLICIES.values():
-            # The module knows four policies, and breaks off at another one.
+            # The module knows four policies, and breaks off at any other.
             remedy = f"{state['host']} has {state['power_policy']}, which could not be given back; leave it as it is."
             raise bad_value("esxi_network_power_policy", policy, remedy)
     if "ntp_servers" in want:
@@ -123,7 +123,7 @@ def _values(state: dict[str, Any], want: SettingsWant) -> dict[str, object]:
 
 
 def left(state: dict[str, Any], want: SettingsWant, kept: dict[str, Any]) -> list[str]:
-    """The settings that this testbed has set and wants no more, and that others have changed meanwhile. They stay."""
+    """The settings that this testbed has set and wants no more, and that others have changed since. They stay."""
     return [name for name, entry in kept.items() if name not in _values(state, want) and not _known(entry, state[name])]
 
 
@@ -189,7 +189,7 @@ def _step(state: Mapping[str, object], name: str, will: object) -> Step:
     elif will:
         arguments["ntp_servers"] = will
     else:
-        # The module takes no list for nothing to do; it has to be told what to remove.
+        # The module takes no list for nothing to do; it needs the names to remove.
         arguments |= {"ntp_servers": now, "state": "absent"}
     return {
         "op": "update",

@@ -270,7 +270,7 @@ class Ova:
 
 
 class _Stream:
-    """A member of the archive on its way: counted, hashed, and now and then told of."""
+    """A member of the archive on its way: counted, hashed, and reported now and then."""
 
     def __init__(self, source: Any, kind: str, tell: Any) -> None:
         self.source, self.hash, self.tell, self.count, self.next = (

@@ -4,7 +4,7 @@
 """Whether the certificate that an ESXi host shows is the right one: by its fingerprint, or by an authority and a name.
 
 A certificate that a host has made itself is known by its fingerprint (``thumbprint``), one that an authority has signed by
-that authority's file (``ca_path``). What is refused says which of the two to use, with the value to set.
+that authority's file (``ca_path``). A refusal says which of the two to use, with the value to set.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def mount_point(path: str) -> str:
 
 
 def observe(path: str) -> dict[str, object]:
-    """What is at the path. ``mount_point`` is None when the folder is not there."""
+    """The state of the path. ``mount_point`` is None when the folder is not there."""
     folder = os.path.dirname(path)
     seen: dict[str, Any] = {
         "mount_point": mount_point(folder) if os.path.isdir(folder) else None,

@@ -46,9 +46,9 @@ RECIPE_FILES = (
     "sshd_config",
 )
 SUITE = "bookworm"
-# As Debian's policy has it, section 5.6.1. What apt makes more of (name=version, name:architecture, name-, ?pattern) is no name.
+# As Debian's policy has it, section 5.6.1. The further forms of apt (name=version, name:architecture, name-, ?pattern) are not names.
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+]")
-# What must be there before the root disk can be mounted and the network can be used; their dependencies are added.
+# The modules that must be there before the root disk can be mounted and the network can be used; their dependencies are added.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "overlay")
 HOST_KEY_ALIAS = "storlab-lab"
 # Share of the whole build done when a phase begins, seen on two cores; only the remaining time shown depends on it.
@@ -76,7 +76,7 @@ def recipe_hash(recipe: dict[str, Any]) -> str:
 
 
 def read_recipe(folder: str, packages: list[str]) -> dict[str, Any]:
-    """What an image is made from, with packages beside the recipe's own; raises recipe_missing or bad_value."""
+    """The packages of an image, with packages beside the recipe's own; raises recipe_missing or bad_value."""
     recipe = {}
     for name in RECIPE_FILES:
         path = os.path.join(folder, name)
@@ -125,7 +125,7 @@ def module_name(path: str) -> str:
 
 
 def load_order(wanted: tuple[object, ...], table: dict[str, Any], builtin: set[str]) -> list[Any]:
-    """Paths to insmod, dependencies first. What is built into the kernel needs no loading."""
+    """Paths to insmod, dependencies first. Modules built into the kernel need no loading."""
     order = []
 
     def add(path: str) -> None:
@@ -252,7 +252,7 @@ def remove_tree(path: str) -> None:
 
 
 def tree_kib(path: str) -> int:
-    """What a folder and all in it take on disk."""
+    """The space of a folder and all in it on disk."""
     paths = [path] + [
         os.path.join(folder, name) for folder, folders, files in os.walk(path) for name in folders + files
     ]
@@ -307,7 +307,7 @@ def run(argv: list[Any], log_path: str, lock_fd: int, on_line: Any = None, env: 
 
 
 def configure_root(root: str, recipe: dict[str, Any], public_key: str) -> None:
-    """What the packages do not bring: our init, sshd's configuration, the key that may log in."""
+    """The files that no package brings: our init, sshd's configuration, the key that may log in."""
     places = {
         "inittab": ("etc/inittab", 0o644),
         "labinit": ("sbin/labinit", 0o755),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left of the embedded labs of one checkout, found without any file of theirs, and ended.
+"""The remains of the embedded labs of one checkout, found without any file of theirs, and ended.
 
 The name of a lab has a digest of the folder that it belongs to (`netns.netns_name`), so its name alone proves whose it is: a folder below ``/run/storlab``
 or the command line of a process that carries the exact name of a lab in this folder is ours, and every other one is somebody else's.
@@ -50,7 +50,7 @@ def _parts(cmdline: list[str]) -> Iterator[tuple[str, str]]:
         machine = re.fullmatch(rf"{root}/([^/]+)/vm/([^/]+)/pid", following)
         if machine and word == "-pidfile":
             yield machine[1], machine[2]
-    # What ssh calls the process that keeps a connection open.
+    # The name that ssh gives the process that keeps a connection open.
     title = cmdline[0].rstrip() if cmdline else ""
     connection = re.fullmatch(rf"ssh: {root}/([^/]+)/{netns.CONNECTIONS}/[^/]+ \[mux\]", title)
     if connection:
@@ -58,7 +58,7 @@ def _parts(cmdline: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def processes() -> dict[str, dict[int, str]]:
-    """{lab: {pid: machine}} of all labs, those of others too; the machine is empty for a connection to one."""
+    """{lab: {pid: machine}} of all labs, also of other checkouts; the machine is empty for a connection to one."""
     labs: dict[str, dict[int, str]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and daemon.start_ticks(int(entry)):
@@ -142,7 +142,7 @@ def verified(path: str) -> bool:
 
 
 def end(lab_dir: str, name: str) -> list[str]:
-    """Kill what runs of the lab, and remove its network and folders; what there was, a line each. What machines held in memory goes with them."""
+    """Kill the processes of the lab, and remove its network and folders; one line per thing. The memory of machines goes with them."""
     gone = []
     for pid, machine in sorted(processes().get(name, {}).items()):
         gone.append(f"machine {machine} (process {pid})" if machine else f"connection (process {pid})")

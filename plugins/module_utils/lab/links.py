@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the network of a lab's machine is made to be: slower, longer or lossy, by the machine's own kernel (tc-netem(8)) on what it sends.
+"""The network of a lab's machine, made slower, longer or lossy, by the machine's own kernel (tc-netem(8)) on what it sends.
 
 It is said on the kernel command line, so it is there from the first packet, and every result records it with the command line.
 """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NBD exports: one image file served by one qemu-nbd, so that a guest's QEMU elsewhere can use it as a disk.
 
-With a secret that both sides know (TLS with a pre-shared key) nobody else can connect, and nobody on the way can read or change what is sent. QEMU
+With a secret that both sides know (TLS with a pre-shared key) no one else can connect, and no one on the way can read or change what is sent. QEMU
 takes the secret from a file ``keys.psk`` in a folder, so it is in no command line.
 """
 
@@ -62,7 +62,7 @@ def forget_secret(folder: str) -> None:
 
 
 def secret_is_kept(folder: str, secret: str | None) -> bool:
-    """Whether the folder holds this secret and nobody else can read it; without a secret, whether there is none."""
+    """Whether the folder holds this secret and no one else can read it; without a secret, whether there is none."""
     path = os.path.join(folder, "keys.psk")
     try:
         with open(path, "rb") as stream:
@@ -166,7 +166,7 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
     """Why the file system under the path is not what the kernel still believes; None when all is well.
 
     When the disk under a mounted file system was replaced by an empty one (its machine was killed and built again), the kernel goes on
-    with what it has in memory. Only the disk itself tells.
+    with what it has in memory. Only the disk itself shows it.
     """
     mount = mounts.holding(mounts.read(), os.path.dirname(path))
     if mount is None or mount["filesystem"] not in MAGICS:
@@ -180,7 +180,7 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
 
 
 def read_state(name: str, argv: Collection[object], path: str, secret: str | None = None) -> dict[str, Any]:
-    """What is there: its pid, whether it is started as wanted, why what it serves is not the file any more, and whether files of it are left."""
+    """The state: its pid, whether it is started as wanted, why what it serves is not the file any more, and whether files of it are left."""
     pid = running_pid(name)
     left = os.path.exists(pid_path(name)) or os.path.isdir(secret_dir(name))
     if pid is None:

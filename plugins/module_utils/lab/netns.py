@@ -76,7 +76,7 @@ def namespace_path(netns: str) -> str:
 
 
 def enter_argv(netns: str | None) -> list[Any]:
-    """What to put before a command so that it runs in the namespace."""
+    """The words before a command so that it runs in the namespace."""
     return ["nsenter", f"--net={namespace_path(netns)}", "--"] if netns else []
 
 
@@ -113,7 +113,7 @@ def command(argv: list[str]) -> str:
 
 
 def read_state(netns: str) -> dict[str, Any]:
-    """What there is: namespace, bridge, its addresses, its ports, and what is down."""
+    """The state: namespace, bridge, its addresses, its ports, and what is down."""
     if not is_namespace(namespace_path(netns)):
         return {
             "folder": os.path.isdir(run_dir(netns)),
@@ -188,7 +188,7 @@ def close_connections(folder: str) -> None:
     """End the SSH connections whose control sockets are in the folder: with their machine gone they would keep callers waiting."""
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
-        # One that has ended by itself leaves a socket nobody listens on, and ssh says so; either way it is gone afterwards.
+        # One that has ended by itself leaves a socket without a listener, and ssh says so; either way it is gone afterwards.
         argv = [shutil.which("ssh") or "/usr/bin/ssh", "-F", "none", "-S", path, "-O", "exit", "lab"]
         subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
         # The master removes its socket itself when it ends, and may do so at this very moment.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a controller must have before an embedded lab is built on it."""
+"""The requirements of a controller before an embedded lab is built on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERHEAD_MIB = 160
 def observe(
     image_dir: str, recipe_dir: str, packages: list[str], machines: list[Any], commands: list[Any], files: list[Any]
 ) -> dict[str, object]:
-    """What this host has. packages: those of the image beside the recipe's own."""
+    """The state of this host. packages: the image's, in addition to the recipe's own."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     folder = os.path.abspath(image_dir)
     while not os.path.isdir(folder):

@@ -27,7 +27,7 @@ from . import nbd
 from .netns import enter_argv
 
 QEMU = "qemu-system-x86_64"
-# What a Linux kernel says when it has no root disk: it got through its whole own start.
+# The words of a Linux kernel without a root disk: it got through its whole own start.
 PROBE_MARKER = "Unable to mount root fs"
 SOCKET_PATH_LIMIT = 107
 TB_SIZE_MIB = 96
@@ -172,7 +172,7 @@ def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:
 
 
 def definition_hash(argv: list[str], netns: str | None, generation: str) -> str:
-    """Identity of a machine: what it is started with, and whatever else must make it start anew when it changes."""
+    """Identity of a machine: its arguments, and all else whose change must start it again."""
     return hashlib.sha256(json.dumps([argv, netns, generation]).encode()).hexdigest()
 
 
@@ -300,7 +300,7 @@ def stop(run_dir: str, timeout_s: float) -> None:
 
 
 def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, object]:
-    """What the trial start of a kernel under KVM says."""
+    """The output of the trial start of a kernel under KVM."""
     if not device:
         return {"accel": "tcg", "reason": "emulated (TCG): this host has no /dev/kvm"}
     if PROBE_MARKER in output:

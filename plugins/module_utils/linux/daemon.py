@@ -54,7 +54,7 @@ def lives(stat: list[str]) -> bool:
 
 
 def start_ticks(pid: int) -> str | None:
-    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
+    """When the process started, which distinguishes it from a later one of the same number. None when there is none, or only a zombie."""
     fields = read_stat(pid)
     return fields[19] if lives(fields) else None
 
@@ -96,7 +96,7 @@ def patience(timeout_s: float) -> dict[signal.Signals, float]:
 
 
 def read_pid(path: str) -> int | None:
-    """What a pid file says; None where it says nothing, or nothing to this user."""
+    """The contents of a pid file; None where it is empty, or closed to this user."""
     try:
         with open(path, encoding="utf-8") as stream:
             return int(stream.read().split()[0])
@@ -132,7 +132,7 @@ def remove_empty(*folders: str) -> None:
 
 
 def supervisor_of(folder: str) -> dict[str, Any] | None:
-    """What the folder's daemon wrote of itself, {pid, start_ticks}; None where that is not there, or is something else."""
+    """The note that the folder's daemon wrote of itself, {pid, start_ticks}; None where that is not there, or is something else."""
     known = read_own_json(folder, "supervisor.json")
     if not isinstance(known, dict) or not isinstance(known.get("pid"), int) or known["pid"] <= 0:
         return None
@@ -145,7 +145,7 @@ def alive(folder: str) -> bool:
 
 
 def detach(work: Callable[[], None], folder: str) -> int:
-    """Run ``work`` in a process of its own session that belongs to nobody; returns its pid once it is on record."""
+    """Run ``work`` in a process of its own session without a parent that waits for it; returns its pid once it is on record."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the storage modules need from a Linux host: commands, kernel modules and waiting."""
+"""The needs of the storage modules from a Linux host: commands, kernel modules and waiting."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ RAM_DISKS = {"brd": "ram", "zram": "zram"}
 
 
 def unload_modules(names: Collection[str]) -> list[Any]:
-    """Unload those of our modules that nothing uses and that have no RAM disk; what is still used by others stays. Returns what went."""
+    """Unload those of our modules that nothing uses and that have no RAM disk; modules that others still use stay. Returns what went."""
     gone, remaining = [], sorted(set(names) & loaded_modules())
     progress = True
     while remaining and progress:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How much memory this process can still have: what the host has available, or less where a control group above the process has a limit.
 
-Limits are those of Linux' control groups, version 2 (memory.max, and memory.high, above which the kernel makes processes wait) and version 1
+The limits are Linux' control groups, version 2 (memory.max, and memory.high, above which the kernel makes processes wait) and version 1
 (memory.limit_in_bytes); the page cache of a group is given back before its limit counts.
 """
 
@@ -26,7 +26,7 @@ FILES = {
 
 
 class Memory(NamedTuple):
-    """total_bytes and available_bytes are None where the kernel does not tell. limit: the file of the group that leaves less than the host; empty else."""
+    """total_bytes and available_bytes are None where the kernel does not say. limit: the file of the group that leaves less than the host; empty else."""
 
     total_bytes: int | None
     available_bytes: int | None

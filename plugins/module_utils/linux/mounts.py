@@ -18,15 +18,15 @@ from .nouns import Mount
 TABLE = "/proc/self/mountinfo"
 # Where the kernel is configured by folders: the targets of LIO.
 CONFIGFS = "/sys/kernel/config"
-# What the kernel shows of itself, in which nobody makes folders.
+# File systems that the kernel shows, in which no one makes folders.
 WITHOUT_FOLDERS = ("proc", "sysfs", "devpts", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "efivarfs")
-# Options of the file system as a whole that stand before those of the one mount (fs/proc_namespace.c, show_sb_opts).
+# Options of the file system as a whole that come before the options of the one mount (fs/proc_namespace.c, show_sb_opts).
 FIRST = ("sync", "dirsync", "mand", "lazytime")
 REMOVED = " (deleted)"
 
 
 def parse(text: str) -> list[Mount]:
-    """The mounts of a table; a line that is cut short, as of a process that ends meanwhile, is left out.
+    """The mounts of a table; a line that is cut short, as from a process that ends at that time, is left out.
 
     The kernel writes as octal what separates lines and fields, and nothing else: a carriage return is part of a name. A source may be empty.
     """
@@ -87,7 +87,7 @@ def _options(of_mount: str, of_file_system: str) -> str:
 
 
 def mounted_at(mounts: list[Mount], mount_point: str) -> Mount | None:
-    """What is seen at a mount point; None when nothing is mounted there."""
+    """The mount seen at a mount point; None when nothing is mounted there."""
     return next((mount for mount in reversed(mounts) if mount["mount_point"] == mount_point), None)
 
 
@@ -100,7 +100,7 @@ def holding(mounts: list[Mount], path: str) -> Mount | None:
 def no_place(path: str, table: str = TABLE) -> dict[str, str]:
     """Why a path can be no mount point: {problem, at: the path that is in the way}, or {} when it can be one. Changes nothing.
 
-    problem: below_file, no_folders, not_empty, not_permitted, read_only or unusable. What is mounted there already is for those to judge who know what
+    problem: below_file, no_folders, not_empty, not_permitted, read_only or unusable. A mount that is there already is judged by callers who know what
     should be.
     """
     place, mounts = os.path.abspath(path), read(table)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Folders with a name that others can guess: somebody else's until they are proven to be this user's.
 
-A folder is ours when this user or root owns it, nobody else may write to it, and it is no link. All of that is asked of the open folder, and each folder
-is opened in the one above it, so nothing can be exchanged on the way. What is below a proven folder was made by its owner.
+A folder is ours when this user or root owns it, no one else may write to it, and it is not a link. All of that is asked of the open folder, and each folder
+is opened in the one above it, so nothing can be exchanged on the way. Everything below a proven folder was made by its owner.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def proven(base: str, *names: str) -> str:
     except FileNotFoundError:
         pass
     except (NotADirectoryError, PermissionError) as error:
-        # A file of ours in the way is nobody's attempt: whoever makes the folder meets it, and says so.
+        # A file of ours in the way is not an attack: whoever makes the folder meets it, and says so.
         if not (os.path.isfile(path) and not os.path.islink(path) and _ours(os.lstat(path))):
             raise _foreign(path, f"is not a folder of this user ({error.strerror})") from None
     finally:
@@ -75,7 +75,7 @@ def private_folder(base: str, *names: str) -> str:
 
 
 def read_own_json(folder: str, name: str) -> Any:
-    """The contents of a file that this user or root wrote, in a folder of theirs; None when it is not there, or is no JSON. Failure 'state_dir_foreign'."""
+    """The contents of a file that this user or root wrote, in a folder of theirs; None when it is not there, or is not JSON. Failure 'state_dir_foreign'."""
     try:
         above = os.open(folder, NO_LINK | os.O_DIRECTORY)
     except FileNotFoundError:

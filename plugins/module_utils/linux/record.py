@@ -126,7 +126,7 @@ class Record:
     def _others(self) -> list[Record]:
         """The records of this host's other areas and testbeds."""
         run_dir = os.path.dirname(self.folder)
-        # Whatever keeps a record there is an area; no list of them has to be kept.
+        # Each file of a record there is an area; no list of them has to be kept.
         paths = [
             path for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "*.json"))) if path != self.path
         ]
@@ -169,10 +169,10 @@ class Record:
 
 
 def _tells(path: str) -> bool:
-    """Whether a record tells of something that is there since this boot, or cannot be read."""
+    """Whether a record describes something that is there since this boot, or cannot be read."""
     folder, name = os.path.split(path)
     try:
         return bool(Record(os.path.basename(folder), name[: -len(".json")], os.path.dirname(folder)).data)
     except Failure as failure:
-        # What is in a stranger's folder tells nothing.
+        # The contents of a stranger's folder prove nothing.
         return failure.code == "record_damaged"

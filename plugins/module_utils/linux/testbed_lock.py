@@ -58,13 +58,13 @@ def holder(pid: int, purpose: str) -> dict[str, object]:
 
 
 def standing(other: dict[str, Any]) -> str:
-    """What can be known here of a holder's process: mine (this one, or one that it descends from), alive, gone, or unseen (on another machine)."""
+    """The state of a holder's process as seen here: mine (this one, or one that it descends from), alive, gone, or unseen (on another machine)."""
     its = other["process"]
     here = process(its["pid"])
     if (its["host"], its["machine_id"]) != (here["host"], here["machine_id"]):
         return UNSEEN
     if its["boot_id"] != here["boot_id"]:
-        # Without a machine id, as in containers, a host of that name may be another one.
+        # Without a machine id, as in containers, a host of that name may be a different host.
         return GONE if here["machine_id"] else UNSEEN
     if its["pid_namespace"] != here["pid_namespace"]:
         return UNSEEN
@@ -82,7 +82,7 @@ def _ancestors() -> Iterator[int]:
 
 
 def name(lock: dict[str, Any]) -> str:
-    """What a holder is called when it is to be named: <pid>@<host>."""
+    """The name of a holder in messages: <pid>@<host>."""
     return f"{lock['process']['pid']}@{lock['process']['host']}"
 
 
@@ -144,7 +144,7 @@ def _opened(path: str) -> Iterator[int]:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            # Some kernels let nobody, not even root, open another user's file in a folder like /var/tmp.
+            # Some kernels let no one, not even root, open another user's file in a folder like /var/tmp.
             if os.path.lexists(path) and os.lstat(path).st_uid != os.geteuid():
                 raise _foreign(path) from error
             raise

@@ -22,7 +22,7 @@ REMEMBERED = 1 << 14
 
 
 class _Numbers(dict[str, int]):
-    """The nanoseconds of a key. Looked up, those of fio take half the time that it takes to work them out."""
+    """The nanoseconds of a key. Looked up, fio's keys take half the time that it takes to work them out."""
 
     def __missing__(self, edge: str) -> int:
         number = int(edge)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What no engine can have done, whatever device it measured: figures that contradict each other or the workload.
+"""Figures that no engine can have measured, whatever the device: they contradict each other or the workload.
 
 - *Little's law*: with N places for I/Os in flight and a run of T seconds, all latencies together are at most N x T, and what the first I/O of each place
   lasted before the measured time began, which is at most the greatest latency. J. D. C. Little, "A proof for the queuing formula: L = lambda W",

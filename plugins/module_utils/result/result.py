@@ -22,7 +22,7 @@ from .schema import Result
 
 SCHEMA = "storlab.result/1"
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
-# What has latencies: I/O by its direction and together, and the flushes (fsync, fdatasync), which are no I/O.
+# Groups with latencies: I/O by its direction and together, and the flushes (fsync, fdatasync), which are not I/O.
 PARTS = (*DIRECTIONS, "total", "sync")
 PERCENTILES = {
     50.0: "latency_p50_ns",
@@ -33,26 +33,26 @@ PERCENTILES = {
 }
 # Below this share of the requested time the rates describe something else than the workload.
 MINIMUM_RUNTIME_SHARE = 0.95
-# An engine ends within so much more than the requested time; one that took longer stood still meanwhile, and its rates are of the stall.
+# An engine ends within so much more than the requested time; one that took longer stood still for a while, and its rates are of the stall.
 MAXIMUM_RUNTIME_SHARE = 1.05
 MAXIMUM_RUNTIME_EXTRA_S = 1
-# What the engine says it did and what the device counted may differ by so much: other users of the device, I/O in flight at the edges.
+# The counts of the engine and of the device may differ by so much: other users of the device, I/O in flight at the edges.
 DEVICE_TOLERANCE_PERCENT = 2
 # Whenever somebody who wrote to a device closes it, udev looks for what is on it now (blkid reads 1 MiB in 48 requests, loop device, Linux 6.18).
 PROBE = {"bytes": 2 << 20, "ios": 128}
-# Of what the engine claims, a device that did it has seen at least this share.
+# A device that did the I/O has seen at least this share of the engine's claim.
 DEVICE_LEAST_SHARE = 0.5
 # Above this share of what the generator alone does on the host, partly the generator is measured.
 GENERATOR_PERCENT = 30
-# What against_ceiling judges.
+# The checks of against_ceiling.
 CEILING_FLAGS = ("faster_than_ceiling", "generator_bound", choices.FLAG)
 # A host whose hypervisor takes more than this away measures its neighbours.
 STEAL_PERCENT = 1
 # A host that stood still for this share of a pause, or was kept from its processors for as long, caused it.
 EVIDENCE_SHARE = 0.5
-# What of_point judges by itself, with the figures that it puts into the result.
+# The checks of of_point, with the figures that it puts into the result.
 JUDGED = ("engine_exit", "io_errors", "no_io", "too_short", "too_long", "stalled")
-# What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
+# The parts that a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
 SUMMARY_KEYS = (
     "point_id",
     "layer",
@@ -178,7 +178,7 @@ def failures(
 ) -> list[Fault]:
     """Why this result does not count as measured; an empty list when it does.
 
-    fio exits 0 after I/O errors that were told to be ignored, reports error 0 for a file it could not open, and gives
+    fio exits 0 after I/O errors that it was set to ignore, reports error 0 for a file it could not open, and gives
     plausible rates for a run that ended after 4 ms: so everything must hold at once.
     """
     reasons: list[Fault] = []
@@ -247,7 +247,7 @@ def of_point(
             result.update(
                 {key: own[key] for key in ("runtime_s", *PARTS, "errors", "clients", "latency_bins") if key in own}
             )
-            # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
+            # For several clients, which of them failed; for one engine, the faults that only its reader can know. The rest is judged here.
             result["failures"] += [
                 failure for failure in own.get("failures", []) if "clients" in own or failure["code"] not in JUDGED
             ]
@@ -269,7 +269,7 @@ def of_point(
                     "no_result", f"{name} left {len(measured)} results and {exit_words(meta['exit_code'])}."
                 ).as_fault()
             )
-        # What a host counts that only coordinates others says nothing of their I/O.
+        # The counters of a host that only coordinates others show nothing of their I/O.
         if "clients" not in result:
             _add_counters(result, meta)
         if window:
@@ -371,7 +371,7 @@ def _add_physics(result: Result, window: list[Any]) -> None:
 
 
 def _add_counters(result: Result, meta: dict[str, Any]) -> None:
-    """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
+    """The host's counters beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
     cpu = counted.pop("cpu", {})
     if cpu:
@@ -399,7 +399,7 @@ def _add_counters(result: Result, meta: dict[str, Any]) -> None:
 def device_check(result: Result, seen: dict[str, Any]) -> dict[str, Any]:
     """Whether the device counted what the engine reports, direction by direction.
 
-    seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
+    seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and no one tells it to
     the millisecond when that ended, so what it saw of the measured time is known between two bounds; without a ramp they are one.
     I/Os are compared only where the kernel does not split them. A look at what is on the device may have come on top of what it read.
     """
@@ -443,7 +443,7 @@ def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, 
 
 
 def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any, figures: dict[str, Any]) -> dict[str, Any]:
-    # What several hosts do together is not bound by what one can do.
+    # The sum of several hosts is not bound by the limit of one.
     if result["layer_kind"] == "ceiling" or "total" not in result or "clients" in result:
         return {}
     iops, bandwidth = result["total"]["iops"], result["total"]["bandwidth_bytes_s"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of a result, as docs/results.md describes them. What only one kind of point or host has is absent elsewhere."""
+"""The keys of a result, as docs/results.md describes them. A key that only one kind of point or host has is absent elsewhere."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Result(TypedDict, total=False):
     raw: dict[str, Any]
     job: dict[str, Any]
     series: dict[str, Any]
-    # Of a database, an installation or another program's file.
+    # For a database, an installation or another program's file.
     transactions: dict[str, Any]
     transactional_iops: float
     database: dict[str, Any]

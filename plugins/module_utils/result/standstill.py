@@ -3,17 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether everything stood still while a point was measured: the engine, its machine, the path to the device or the device itself.
 
-The rates of such a point are of the standstill, and nothing else in it tells: the engine ends in time and reports no error. What tells is a stretch in
+The rates of such a point are of the standstill, and nothing else in it shows that: the engine ends in time and reports no error. The sign is a stretch in
 which no I/O was completed at all. Two kinds of evidence of the longest one are judged by the same rule:
 
 - *windows*: the measured time cut into short windows, and in which of them I/O was completed (fio's log of IOPS, the series of diskspd);
 - *latency*: of engines that leave no windows. Whoever waits for an answer completes nothing else, so the longest answer is the longest stretch.
 
-Of a standstill that ended just when the measured time began (in the ramp) the windows see nothing, but the I/Os that waited in it are counted with all of
+The windows see nothing of a standstill that ended just when the measured time began (in the ramp), but the I/Os that waited in it are counted with all of
 their latency. That is judged by latency, too, where it is certain that part of it lies before the measured time.
 
 A stretch counts as a standstill when it is at least LEAST_SHARE of the run time and at least LEAST_S, and when as many answers as there were leave so
-long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still. Of a run shorter than
+long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still. In a run shorter than
 TRIAL_S the stretch has to be the whole run.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 LEAST_SHARE = 0.1
 # For shorter than that a machine with other things to do stands still by itself.
 LEAST_S = 0.5
-# Of a shorter run, which is a trial, one such pause is a good part already: there, only nothing at all counts.
+# In a shorter run, which is a trial, one such pause is a good part already: there, only nothing at all counts.
 TRIAL_S = 6.0
 CHANCE = 0.001
 # The run time is cut into so many windows, but none is shorter than WINDOW_LEAST_MS.
@@ -35,7 +35,7 @@ WINDOW_LEAST_MS = 20
 # A stretch without I/O is a stall from this length and two windows on. Only the longest stretches are kept.
 STALL_LEAST_S = 0.1
 MOST_STRETCHES = 100
-# Fewer are no evidence: the shortest stretch that counts would be a window or two.
+# Fewer are not evidence: the shortest stretch that counts would be a window or two.
 WINDOWS_LEAST = 20
 
 
@@ -45,7 +45,7 @@ def window_ms(runtime_s: float) -> int:
 
 
 def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
-    """What a log says: {window_s, busy, longest_s, longest_at_s, first_s, last_s, stretches_s}, or None when it is empty.
+    """The content of a log: {window_s, busy, longest_s, longest_at_s, first_s, last_s, stretches_s}, or None when it is empty.
 
     moments_ms: the ends of windows in which I/O was completed, of all workers and directions together, in any order; windows without I/O are not
     among them. A log that was itself held up has the window after the stop longer by it, which is a stretch as well. busy: how many windows had I/O.
@@ -53,7 +53,7 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
     ends = sorted(moments_ms)
     if not ends:
         return None
-    # Of workers that log at nearly the same moment one is enough.
+    # One of several workers that log at nearly the same moment is enough.
     busy = len({int(moment // window) for moment in ends})
     gaps = [(later - earlier, earlier) for earlier, later in zip(ends, ends[1:])]
     longest, begun = max(gaps, default=(0, ends[0]))
@@ -72,9 +72,9 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
 def of_windows(
     windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
 ) -> dict[str, object] | None:
-    """The check of one run of the engine, see ``check``; None when its windows are no evidence. pause_s: what the workload itself waits in between.
+    """The check of one run of the engine, see ``check``; None when its windows are not evidence. pause_s: what the workload itself waits in between.
 
-    windows: as ``seen`` makes it. What of the run time lies before the first and after the last window with I/O is a stretch like any other.
+    windows: as ``seen`` makes it. The run time before the first and after the last window with I/O is a stretch like any other.
     answers: I/Os over how many of them were on their way at once. Those of one window count once, or one burst would make every pause suspicious;
     but some tens are known to be some tens even when all of them came in one window, after which nothing came any more.
     """
@@ -116,13 +116,13 @@ def of_total(total_s: float, longest_s: float, runtime_s: float) -> dict[str, An
 
 
 def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
-    """The same by the longest I/O of ``total`` (a direction of a result), of which so many are on their way at once; None when nothing tells it."""
+    """The same by the longest I/O of ``total`` (a direction of a result), of which so many are on their way at once; None when nothing shows it."""
     if not total.get("ios") or "latency_max_ns" not in total:
         return None
     longest_s = total["latency_max_ns"] / 1e9
     bins = total.get("histogram", {}).get("bins")
     if bins:
-        # One answer that got lost is no standstill while others come in: all that were on their way have to be as late.
+        # One answer that got lost is not a standstill while others come in: all that were on their way have to be as late.
         # The last bin holds all that is longer than it.
         least = min(total["latency_max_ns"] / 2, max(map(int, bins)))
         late = sum(number for edge, number in bins.items() if int(edge) >= least)

@@ -104,7 +104,7 @@ def judgement(values: list[Any], limits: dict[str, Any]) -> dict[str, Any]:
 
 
 def _slope(values: list[float]) -> float:
-    """Of the least-squares line through (0, y0), (1, y1) …"""
+    """The slope of the least-squares line through (0, y0), (1, y1) …"""
     middle = (len(values) - 1) / 2
     average = sum(values) / len(values)
     return sum((x - middle) * (y - average) for x, y in enumerate(values)) / sum(

@@ -43,7 +43,7 @@ def _beta_share(x: float, a: float, b: float) -> float:
 def t_quantile(probability: float, freedom: float) -> float:
     """Student's t below which this probability (> 0.5) lies.
 
-    Newton's method from the normal quantile, which lies below: the tail is convex there, so that no step goes too far.
+    Newton's method from the normal quantile, which is lower: the tail is convex there, so that no step goes too far.
     """
     scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
     score = statistics.NormalDist().inv_cdf(probability)

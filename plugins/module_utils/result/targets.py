@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a testbed shall reach, as its owner writes it: 'p99 <= 5 ms at 10k IOPS on guest'.
+"""The goals of a testbed, as its owner writes them: 'p99 <= 5 ms at 10k IOPS on guest'.
 
 METRIC <= TIME      mean, p50, p95, p99, p99.9 or p99.99 of the latency, in ns, µs (us), ms or s; 'sync p99' of flushes
 IOPS >= NUMBER      a rate; k and M are thousands and millions

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reference beat: the same short work on a host before every round, so that a host which itself became slower or faster can be told from its storage.
+"""The reference beat: the same short work on a host before every round, so that a host that itself became slower or faster is not mistaken for its storage.
 
 fio's null engine for ``NULL_S`` (the processor, and what an I/O costs in fio) and the memory copy of memory_use.py. No device and no point takes part in
 it, no figure is corrected by it, and a host that cannot play it is measured all the same.
@@ -49,7 +49,7 @@ def begins(points: list[dict[str, Any]]) -> set[int]:
 def figures(output: str, copied_bytes_s: float | None) -> dict[str, Any]:
     """{null_iops, memory_copy_bytes_s, note} of a beat, out of what fio said and how fast memory was copied (None: it was not).
 
-    null_iops: I/Os of the null engine a second. What is not known is absent; note then says why.
+    null_iops: I/Os of the null engine per second. Unknown values are absent; note then says why.
     """
     known: dict[str, Any] = {}
     try:

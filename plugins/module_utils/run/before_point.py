@@ -48,7 +48,7 @@ def clock_ahead_s() -> float:
 
 def seen_by_device(job: Point, device: str | None) -> tuple[bool, bool]:
     """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
-    # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
+    # Data written to a page cache or a file system reach the device in other pieces, and verifying reads are not reads of the workload.
     if (
         device is None
         or not job["workload"]["direct"]

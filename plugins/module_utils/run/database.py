@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One point of the load on a private database: its driver beside the host's counters, then the conditions of the data.
 
-What is kept is ``raw``, which the figures are made of (``engines/transactions.measured``), and ``meta``, what the host noted.
+The point keeps ``raw``, which the figures are made of (``engines/transactions.measured``), and ``meta``, the host's notes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ..linux.watch.meter import Meter
 # A database more is a line here and one in engines/databases.py.
 CLUSTERS: dict[str, type[Cluster]] = {"postgresql": Postgresql, "mariadb": Mariadb}
 ISOLATION = ("read_committed", "repeatable_read", "serializable")
-# What the driver may take beyond its time to end its last transactions.
+# The time that the driver may need beyond its own to end its last transactions.
 GRACE_S = 120
-# The log of transactions lies in memory; the host needs some of it for itself.
+# The log of transactions is in memory; the host needs some of it for itself.
 LEAST_FREE_BYTES = 32 << 20
 POLL_S = 0.1
 # HammerDB may take so long for a warehouse, and says some lines for each user.
@@ -167,7 +167,7 @@ def refuse_wrong_rows(cluster: Cluster, conditions: Collection[int] = tproc_c.CO
 
 
 def measure(params: dict[str, Any]) -> dict[str, Any]:
-    """{raw, meta}. What goes wrong while it runs is in raw['failures']; Failure is for what keeps it from beginning."""
+    """{raw, meta}. A fault while it runs is in raw['failures']; Failure is for a fault that keeps it from beginning."""
     check_values(params)
     cluster = cluster_of(params["testbed_id"], params["database"])
     stamp = cluster.stamp(cluster.folder) if cluster.folder else None
@@ -225,7 +225,7 @@ def _place(cluster: Cluster) -> dict[str, object]:
 def _prepared(
     cluster: Cluster, workload: dict[str, Any], scratch: str
 ) -> tuple[str, str | None, list[str], dict[str, str]]:
-    """(name of the driver, its version where it tells one before, command line, environment)."""
+    """(name of the driver, its version where it prints one before, command line, environment)."""
     if workload["hammerdb_dir"]:
         script = _written(scratch, "run.tcl", hammerdb_load.drive(cluster.NAME, _place(cluster), workload))
         return hammerdb_load.NAME, None, hammerdb_argv(workload["hammerdb_dir"], script), {"TMP": scratch}
@@ -258,7 +258,7 @@ def _measured(cluster: Cluster, workload: dict[str, object], scratch: str, stamp
         "arguments": [_without_folders(word, scratch, cluster.run_dir) for word in argv[1:]],
         "failures": [],
     }
-    # What was written before is not to be written during the point.
+    # Data from before must not be written during the point.
     cluster.settle()
     raw["placed_before"] = int(cluster.sql(tproc_c.PLACED))
     meta: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from ..workload.point import Point
 from ..workload.workload import Workload, expected_s
 from . import beat, preparation
 
-# Writing a layer once: nobody knows how fast it is, so something between a disk and a flash disk.
+# Writing a layer once: its speed is unknown, so something between a disk and a flash disk.
 WRITE_BYTES_S = 500e6
 
 

@@ -41,7 +41,7 @@ class Watcher(Protocol):
 
 
 class Lengths(NamedTuple):
-    """What a start was asked for, in seconds."""
+    """The time that a start was asked for, in seconds."""
 
     ramp_s: float
     runtime_s: float

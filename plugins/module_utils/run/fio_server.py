@@ -4,7 +4,7 @@
 """fio's server on a host that takes part in a measurement of many hosts, for as long as that measurement lasts.
 
 fio's server does whatever anybody who reaches it sends, as the user it runs as. So it listens on one address only, holds the one
-layer that the device guard proved, and ends at its deadline even when nobody ends it.
+layer that the device guard proved, and ends at its deadline even when no one ends it.
 
     <base>/<testbed_id>/server/<port>/supervisor.json deadline.json server.json supervisor.log
 """
@@ -124,7 +124,7 @@ def running(testbed_id: str, base: str | None = None) -> list[dict[str, object]]
 
 
 def check_address(address: str, allow_any: bool) -> None:
-    """One address of this host, so that nobody outside the testbed's network reaches the server."""
+    """One address of this host, so that no one outside the testbed's network reaches the server."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -169,7 +169,7 @@ def _family(address: str) -> int:
 
 
 def guarded(options: dict[str, Any]) -> Facts:
-    """What the device guard knows about the layer; its refusal as a Failure."""
+    """The device guard's look at the layer; its refusal as a Failure."""
     if options["layer"]["path"] is None:
         raise bad_value(
             "layer", options["layer"]["name"], "It has no path on this host; name a layer that can be measured."
@@ -217,7 +217,7 @@ def _set_deadline(folder: str, deadline_s: float) -> None:
 def session(number: int, argv: list[str]) -> list[int]:
     """Processes of a session with this command line: the server, what it forked for each connection and for each job.
 
-    The command line tells them from a later session of the same number.
+    The command line distinguishes them from a later session of the same number.
     """
     processes = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -247,7 +247,7 @@ def _end_session(number: int, argv: list[str]) -> None:
 
 
 def _end_leftovers(folder: str) -> None:
-    """What is left of a server whose supervisor was killed, and its folder."""
+    """The remains of a server whose supervisor was killed, and its folder."""
     known = read_own_json(folder, "server.json")
     if known:
         _end_session(known["pid"], known["argv"])
@@ -265,7 +265,7 @@ def children() -> list[int]:
 
 
 class Supervisor:
-    """Holds the layer and keeps the server until it is told to stop or its deadline has come."""
+    """Holds the layer and keeps the server until it is stopped or its deadline has come."""
 
     def __init__(self, folder: str, options: dict[str, Any], engine: str, record: dict[str, Any]) -> None:
         self.folder, self.options, self.record = folder, options, record
@@ -295,7 +295,7 @@ class Supervisor:
         os.close(held)
 
     def _hold(self) -> int:
-        """The layer, open, so that its number cannot be given to another device; claimed, where the kernel has no other claim, so that nobody mounts it."""
+        """The layer, open, so that its number cannot be given to another device; claimed, where the kernel has no other claim, so that no one mounts it."""
         facts = guarded(self.options)
         exclusive = os.O_EXCL if facts["type"] == "block" and facts["claim"] is None else 0
         return device_safety.hold(facts, exclusive)

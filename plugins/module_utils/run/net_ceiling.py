@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the network between two hosts carries without any storage: TCP throughput each way, and the time there and back, over an address of the target.
+"""The capacity of the network between two hosts without any storage: TCP throughput each way, and the time there and back, over an address of the target.
 
-The target listens on that one address, on a port that is free, for one measurement: a child process that ends when it is told to, or after its time.
+The target listens on that one address, on a port that is free, for one measurement: a child process that ends on request, or after its time.
 Who does not open with the random token is turned away. The other host measures: ``SECONDS`` each way with ``STREAMS`` connections, and single bytes
 sent and sent back. Bytes are counted where they arrive, and the time runs from the first that is sent until the last has arrived.
 """
@@ -30,7 +30,7 @@ BUFFER = 1 << 20
 ECHOES, ECHO_S = 500, 2.0
 PATIENCE_S = 20.0
 TOKEN_BYTES = 32  # as hexadecimal digits
-# What a connection is for, told after the token.
+# The purpose of a connection, sent after the token.
 ECHO, TAKE, GIVE, END = b"e", b"t", b"g", b"x"
 COUNT = struct.Struct("!Q")
 

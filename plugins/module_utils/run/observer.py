@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host counts while another host is measured, e.g. the target while the initiator issues the I/O.
+"""The counters of a host while another host is measured, e.g. the target while the initiator issues the I/O.
 
-A daemon takes one ``counters.sample`` a second and keeps the newest of them. What it saw is cut to the time of a benchmark afterwards,
+A daemon takes one ``counters.sample`` a second and keeps the newest of them. Its samples are cut to the time of a benchmark afterwards,
 by wall clocks, whose difference the controller has measured.
 
     <base>/<testbed_id>/observer/supervisor.json deadline.json samples.jsonl samples.older.jsonl supervisor.log
@@ -54,7 +54,7 @@ def start(
 ) -> dict[str, object]:
     """Observe this host and the devices of its layers, {layer: path}; one that observes the same goes on, with the new deadline.
 
-    layers: those that are counted. A path that is no device, or one without statistics, is not.
+    layers: the layers that are counted. A path that is not a device, or one without statistics, is not.
     """
     folder = observer_dir(testbed_id, base)
     layers = counters.layer_devices(paths)
@@ -182,11 +182,11 @@ def cut(
 ) -> dict[str, Any]:
     """The figures (see ``counters.figures_of``) of exactly this time, out of samples that were taken about once a second.
 
-    started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. What was counted at either edge is
+    started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. The count at either edge is
     interpolated between the two samples around it, as if it had grown evenly between them; ``edges`` says so. Failure 'not_observed' when
     the samples do not cover the time, 'clock_set' when the clock was set in it.
 
-    Devices of layers (``layers``) are told by the samples that certainly lie inside, with the time between these as ``interval_s``: after the end of a
+    Devices of layers (``layers``) are reported by the samples that are certainly inside, with the time between these as ``interval_s``: after the end of a
     measurement a device stands still, which interpolation would spread over the last second.
     """
     first, last = (at(samples, moment_s + clock_offset_s) for moment_s in (started_s, finished_s))
@@ -244,7 +244,7 @@ def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
 def measured_interval(result: dict[str, Any]) -> tuple[float, float] | None:
     """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
 
-    It is what that host counted itself, so that what others counted is of the same I/O. Of many hosts it is only known when their client was
+    It is that host's own count, so that the counts of others are of the same I/O. For many hosts it is only known when their client was
     started and when it had ended, and how long they measured: the latest possible beginning, and the earliest possible end.
     """
     if "clients" in result:
@@ -282,7 +282,7 @@ def clock_offset(exchanges: list[tuple[float, float, float]]) -> tuple[float, fl
 def addition(
     result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Layer]
 ) -> dict[str, object]:
-    """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
+    """The counters of another host at that time, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
     its own layers those that this I/O goes through are kept: what it says of the layers of others is not."""
     cpu = figures["cpu"]
     cost = cpu_cost(cpu, figures["interval_s"], result["total"].get("iops"), cpu.get("mhz"))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is done to a layer before it is measured, so that figures are of the layer and not of its being new.
+"""The work on a layer before it is measured, so that figures are of the layer and not of its being new.
 
-- *fill*: every block is written once before anything is measured. What was never written is read from nowhere, and fast; and the first write to a
+- *fill*: every block is written once before anything is measured. Blocks that were never written are read from nowhere, and fast; and the first write to a
   block of a thin device or a sparse file has to find room for it, which no later one has.
 - *precondition*: the whole layer is written so many times in a row, sequentially, in blocks of 128 KiB: SNIA's workload-independent
   preconditioning, which takes two passes. It fills too.
@@ -38,7 +38,7 @@ OPTIONS: dict[str, Any] = {
     "zero_before": {"type": "str", "choices": ["nothing", "round", "case", "point"], "default": "nothing"},
 }
 DEFAULTS = {name: option["default"] for name, option in OPTIONS.items()}
-# What of a point is another one when zeroes are written again. A case is a workload on a layer: its repetitions are one where they follow each other.
+# The parts of a point that change when zeroes are written again. A case is a workload on a layer: its repetitions are one where they follow each other.
 ZEROED_FOR = {"round": "repetition", "case": "workload_id", "point": "point_id"}
 
 
@@ -58,19 +58,19 @@ class Writing(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What became of a Writing."""
+    """The result of a Writing."""
 
     error: str | None  # why it failed
     wall_s: float | None  # how long it took; None when nobody knows
 
 
 class Executor(Protocol):
-    """What one kind of host does for a Preparation. A job is a point of the plan with the path and size_bytes of its layer."""
+    """The work of one kind of host for a Preparation. A job is a point of the plan with the path and size_bytes of its layer."""
 
     remedy: str  # what the user should look at when a preparation fails, one sentence
 
     def instance(self, job: Point) -> str | None:
-        """What tells this very device from one of the same name that came after it; None when nothing does."""
+        """The mark that distinguishes this very device from a later one of the same name; None when there is none."""
 
     def write(self, job: Point, writing: Writing, instance: str | None) -> Written:
         """Write every block of the layer with the data of the job's workload."""
@@ -79,7 +79,7 @@ class Executor(Protocol):
         """Run the job's workload for so long; why that failed, or None."""
 
     def hit_percent(self) -> float | None:
-        """Of the caches of the host during the last warm-up; None without a cache."""
+        """The caches of the host during the last warm-up; None without a cache."""
 
     def drop_page_cache(self, job: Point) -> bool:
         """Empty the page cache; whether nothing of the layer is left in it."""
@@ -113,7 +113,7 @@ class Preparation:
             # Storage of others is taken as it is.
             meta["preparation"] = {"access": "read", **job["sampled"]}
         elif zeroes(self.prepare):
-            # What reduces data keeps no zeroes, and answers them from nowhere.
+            # A device that reduces data keeps no zeroes, and answers them from nowhere.
             meta["preparation"] = {**wanted, "filled": not job.get("reduces_data"), **self._zero(job)}
         else:
             if wanted:
@@ -177,7 +177,7 @@ class Preparation:
         }
 
     def _warm_up(self, job: Point) -> list[float]:
-        """The hit rate of the host's caches in each turn; empty without a cache, or when nobody asked for more than one turn."""
+        """The hit rate of the host's caches in each turn; empty without a cache, or with one turn only."""
         key = (job["layer"], job["workload_id"])
         if key in self.warmed:
             return self.warmed[key]
@@ -205,7 +205,7 @@ class Preparation:
 
 
 def of_plan(plan: dict[str, Any]) -> dict[str, Any]:
-    """What a plan wants done before its points, with every key of DEFAULTS."""
+    """The preparation that a plan asks for, with every key of DEFAULTS."""
     return {**DEFAULTS, **plan.get("prepare", {})}
 
 

@@ -4,7 +4,7 @@
 """Runs the points of one host, on that host, without a connection to anybody.
 
 ``start`` leaves a supervisor behind that does one point after another. Each point that is finished lies packed in ``done`` until the controller has it
-on its own disk and removes it there: what is in ``done`` exists nowhere else, and nothing here deletes it without being told to. The supervisor lives on
+on its own disk and removes it there: the points in ``done`` exist nowhere else, and nothing here deletes them without a request. The supervisor lives on
 when the connection breaks, and nothing of the engine outlives the supervisor.
 
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
@@ -66,7 +66,7 @@ SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 # ---------------------------------------------------------------- where
 
-# What a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of fio, an observer.
+# The things that a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of fio, an observer.
 AREAS = ("bench", "observer", "server")
 
 
@@ -140,7 +140,7 @@ def stop(
         for folder in stopped:
             end(folder)
         if remove and not discard:
-            # One more may have been finished meanwhile.
+            # One more may have been finished since.
             _refuse_uncollected(folders)
         for folder in removed:
             shutil.rmtree(folder)
@@ -234,7 +234,7 @@ def reference_of(engine: Engine, program: str) -> str:
 
 
 def check_layers(plan: dict[str, Any]) -> None:
-    """The guard for every layer before the first byte of I/O. What an engine cannot express was refused when the points were made."""
+    """The guard for every layer before the first byte of I/O. A word that an engine cannot express was refused when the points were made."""
     layers = {layer["name"]: layer for layer in plan["layers"]}
     reading_guard.refuse_writing_points(plan["points"], layers, plan.get("prepare", {}))
     for name in dict.fromkeys(point["layer"] for point in plan["points"]):
@@ -307,7 +307,7 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
             return False
     # An earlier version began its runs without it.
     known = {"engine": "fio", **known}
-    # What follows from the points, grows while they are measured, or lies beside them.
+    # Files that follow from the points, grow while they are measured, or are beside them.
     loose = {"fio_choices", "fio_clock", "points", "layers", "prepared", "repetitions", "beat"}
     return {key: value for key, value in known.items() if key not in loose} == {
         key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
@@ -376,7 +376,7 @@ class Supervisor:
                     self._beat(point)
                 if not self.stopping:
                     self._point(point)
-                # What was interrupted is not finished.
+                # An interrupted point is not finished.
                 if not self.stopping:
                     self._hand_over(index, point["point_id"])
             outcome = "stopped" if self.stopping else "finished"
@@ -386,7 +386,7 @@ class Supervisor:
         self.show(status=outcome, phase="end", remaining_s=0)
 
     def _know_host(self) -> None:
-        """What is measured once a run, before anything else runs: how fast memory copies. The reference beat copies memory, too, and once is enough."""
+        """The measurement once per run, before anything else runs: how fast memory copies. The reference beat copies memory, too, and once is enough."""
         if not self.plan.get("beat"):
             self._know_copy(round(memory.copy_bytes_s()))
         host = read_json(os.path.join(self.folder, "host.json"))
@@ -462,7 +462,7 @@ class Supervisor:
                 facts, overridden = _guard(part, self.plan)
                 files.append(facts["resolved"])
                 meta["overridden"] += [item.code for item in overridden if item.code not in meta["overridden"]]
-                # Held open while it is measured, so that its number cannot be given to another device meanwhile.
+                # Held open while it is measured, so that its number cannot be given to another device at that time.
                 held.append(device_safety.hold(facts))
             job: Point = {
                 **point,
@@ -527,7 +527,7 @@ class Supervisor:
             written = sum(result.get("write", {}).get("bytes", 0) for result in self._results(output))
             wanted = preparation.whole_bytes(job) * writing.passes
             error = None if written == wanted else f"{written} of {wanted} bytes were written."
-        # Of many hosts, the one that failed.
+        # Among many hosts, the one that failed.
         error = (error and self._of_servers(output, job.get("servers", []))) or error
         return preparation.Written(error, run["ended"] - run["begun"])
 
@@ -563,7 +563,7 @@ class Supervisor:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
         device = counters.device_number(job["path"])
         seen_by_device = before_point.seen_by_device(job, device)
-        # What the I/O goes through on this host counts in the same seconds; of other hosts their observers tell.
+        # Devices that the I/O goes through on this host count in the same seconds; other hosts have observers.
         layer = self.layers[job["layer"]]
         here = [below for below in down(self.known_layers, layer) if below["host"] == layer["host"] and below["path"]]
         job = {**job, "counted": counters.layer_devices({below["name"]: below["path"] for below in here})}
@@ -609,7 +609,7 @@ class Supervisor:
                 "runtime_s": limits["round_s"],
                 **({"ramp_s": 0} if number > 1 else {}),
             }
-            # Other offsets in every round, and a name that tells one round's document from the next.
+            # Other offsets in every round, and a name that distinguishes one round's document from the next.
             round_job: Point = {
                 **job,
                 "workload": workload,
@@ -627,7 +627,7 @@ class Supervisor:
         return runs, values
 
     def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
-        """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
+        """The host's counters in the measured time of these runs of the engine, as far as all of them have them."""
         counted: dict[str, Any] = {"late_s": max(run["late_s"] for run in runs)}
         if all(run["changed"] for run in runs):
             counted["counters"] = counters.figures_of(counters.total([run["changed"] for run in runs]))

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What engines make of the same workload otherwise than others. Flags of a result, so that no such difference is taken for one of the storage.
+"""The differences between engines in the same workload. They are flags of a result, so that no such difference is taken for one of the storage.
 
 - *think time* with several I/Os in flight: fio waits until all of them have ended before it pauses (io_u_quiesce of its backend.c).
 - *workers* whose I/O is sequential, in whole or in part: fio gives each a part of the range. IOMeter's all begin where the range does; diskspd's
-  begin in a part each and run on through those of the others, and share the range where a part of the I/O is random.
+  begin in a part each and run on through the parts of the others, and share the range where a part of the I/O is random.
 - *reads and writes* that are mixed and sequential, in whole or in part: fio knows where the last one of each direction ended (last_pos of its io_u.c),
   IOMeter (TargetDisk::Seek) and diskspd (ThreadTargetState of its Common.h) know where the last one ended, whatever it was. Half of fio's sequential
   I/Os of an even mix therefore lie elsewhere than the I/O before them, and none of theirs.

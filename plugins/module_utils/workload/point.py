@@ -24,7 +24,7 @@ class Point(TypedDict, total=False):
     fingerprint: str
     order: int
     servers: list[dict[str, Any]]  # of a point measured on many hosts at once
-    # Of the layer.
+    # From the layer.
     path: Any  # text, or None of what has no device
     size_bytes: int
     files: list[str]

@@ -29,7 +29,7 @@ MOST_VALUES = 100_000
 
 
 def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
-    """The validated profile of this name. Of two in several directories the last directory's counts, so that a user's comes before ours.
+    """The validated profile of this name. When several directories have one, the last directory's counts, so that a user's comes before ours.
 
     load: turns the text of a YAML file into what it says (yaml.safe_load); whatever it raises means that the file is damaged.
     """

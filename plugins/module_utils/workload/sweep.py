@@ -118,7 +118,7 @@ def _matching(part: Any, workloads: list[Any], variable: str) -> list[Any]:
             if normalise(_overlaid(workload, part), variable) == workload:
                 matching.append(workload)
         except Failure as failure:
-            # What contradicts this workload may be a part of another.
+            # A word that contradicts this workload may be a part of another.
             refused.append(failure)
     if len(refused) == len(workloads):
         raise refused[0]

@@ -28,7 +28,7 @@ def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> li
     if profile is not None:
         values = {**(args["workload"] or {}), **(args["sweep"] or {})}
         workloads = [replaced(workload, values) for workload in profile["workloads"]]
-        # What differed only in what is replaced is one workload now.
+        # Workloads that differed only in the replaced words are one workload now.
         workloads = [workload for index, workload in enumerate(workloads) if workload not in workloads[:index]]
         # The profile alone is sound, so what is wrong is what replaces its values.
         variable = " and ".join(name for name in ("workload", "sweep") if args[name])
@@ -61,7 +61,7 @@ def replaced(workload: Mapping[str, object], values: Mapping[str, object]) -> di
 
 
 def buffer_bytes(workload: Workload) -> int:
-    """What an engine holds in memory for I/O in flight: a buffer of the largest size for each, of every worker."""
+    """The memory of an engine for I/O in flight: a buffer of the largest size for each, of every worker."""
     return int(workload["workers"] * workload["queue_depth"] * block_bounds(workload)[1])
 
 

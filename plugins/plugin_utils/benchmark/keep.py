@@ -40,7 +40,7 @@ def keep(
 
 
 def _planned(point: Point, layer: Layer, request: Mapping[str, object]) -> bytes:
-    """What the result was made with, besides the host's files, and nothing more."""
+    """The inputs of the result, in addition to the host's files, and nothing more."""
     planned = {
         "point": point,
         "layer": {

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Follows a run of a Linux host from the controller and takes each point as soon as it is finished.
 
-The supervisor on the host (module_utils/run/runner.py) leaves every finished point in ``done``. Each look at the host tells what is there; it is brought here,
+The supervisor on the host (module_utils/run/runner.py) leaves every finished point in ``done``. Each look at the host lists what is there; it is brought here,
 written to disk by whoever follows, and only then removed from the host. So a host that dies takes nothing with it but the point that it was measuring.
 """
 
@@ -35,7 +35,7 @@ CONNECTION_PATIENCE_S = 120.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # So many points are fetched at once.
 BATCH = 8
-# Of one file of the run, and of what the supervisor logged; a host that is asked for less may still send more.
+# The limit of one file of the run, and of the supervisor's log; a host that is asked for less may still send more.
 LARGEST_BYTES, LARGEST_LOG_BYTES = 256 << 20, 1 << 20
 NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -134,7 +134,7 @@ class LinuxRun:
             time.sleep(min(interval, max(left, LAST_POLL_S)))
 
     def _look(self) -> dict[str, Any]:
-        """{state, done: numbers of the finished points that lie there}, from the very start of the host on which the run was begun."""
+        """{state, done: numbers of the finished points that are there}, from the very start of the host on which the run was begun."""
         folder = shlex.quote(self.folder)
         listing = self._answer_to(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
         boot_id, _newline, rest = listing["stdout"].partition("\n")

@@ -32,7 +32,7 @@ ORDERS = ("interleaved", "random", "as_listed")
 
 
 def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What is asked for, complete and in one shape, out of the arguments of the task. profile: as module_utils/workload/profile.py returns it."""
+    """The request, complete and in one shape, out of the arguments of the task. profile: as module_utils/workload/profile.py returns it."""
     for key in ("testbed_id", "run_id"):
         if not NAME.fullmatch(args[key]) or args[key] == "latest":
             raise bad_value(key, args[key], "Use letters, digits, dot, dash and underscore, and not the word latest.")
@@ -103,7 +103,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
 
 
 def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, Any]:
-    """What precedes the measurement, out of the argument of that name: preparation.DEFAULTS with other values, sizes in bytes."""
+    """The preparation of the measurement, out of the argument of that name: preparation.DEFAULTS with other values, sizes in bytes."""
     prepare = {**preparation.DEFAULTS, **plain(given)}
     prepare["precondition_block_bytes"] = parse_size(
         prepare["precondition_block_bytes"], "prepare.precondition_block_bytes"
@@ -133,11 +133,11 @@ def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, An
 
 
 def steady_argument(given: object) -> dict[str, object] | None:
-    """The argument steady_state as a mapping: true means the limits of the specification, which are those of an empty one, and false means none."""
+    """The argument steady_state as a mapping: true means the limits of the specification, as for an empty mapping, and false means none."""
     if given is None or isinstance(given, dict):
         return given
     try:
-        # What comes from a command line (-e testbed_steady_state=true) is text.
+        # A value from a command line (-e testbed_steady_state=true) is text.
         return {} if boolean(given) else None
     except TypeError as error:
         raise bad_value(
@@ -196,7 +196,7 @@ def choose_layers(given: Any, known: dict[str, object], host: str, ceiling: bool
 def choose_servers(
     servers: list[dict[str, Any]], name: str | None, given: Any, known: dict[str, Any], host: str
 ) -> dict[str, Any]:
-    """What choose_layers returns, for one layer that stands for the layers of all servers and is coordinated by this host."""
+    """The return of choose_layers, for one layer that represents the layers of all servers and is coordinated by this host."""
     chosen = choose_layers(given, known, host)
     layers = {layer["name"]: layer for layer in chosen["known"]}
     group = fio_distributed.group_layer(name, [fio_distributed.layer_of(server, layers) for server in servers], host)
@@ -227,7 +227,7 @@ def planned(options: dict[str, Any], layers: list[Layer]) -> list[Point]:
 
 
 def turned(layers: list[Layer], seed: int, repetition: int) -> list[Layer]:
-    """The layers of a round: another one begins in each, by the seed, so that what drifts within a round falls on all alike."""
+    """The layers of a round: a different one begins in each, by the seed, so that what drifts within a round falls on all alike."""
     first = _number(f"{seed}/{repetition}") % len(layers) if layers else 0
     return layers[first:] + layers[:first]
 
@@ -274,7 +274,7 @@ def in_order(options: dict[str, Any], points: list[Point]) -> list[Point]:
             places.setdefault((point["layer"], point["workload_id"]), len(places))
         return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
     if ENGINES[options["engine"]].shares_runs:
-        # What alternates between layers would be a run for each point.
+        # Points that alternate between layers would be a run for each point.
         turns = list(dict.fromkeys((point["repetition"], point["layer"]) for point in points))
         return sorted(
             points, key=lambda point: (point["repetition"], turns.index((point["repetition"], point["layer"])))
@@ -342,7 +342,7 @@ def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repeti
         }
     )
     point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
-    # What cannot be expressed is said now, not in the middle of the run.
+    # A word that cannot be expressed is refused now, not in the middle of the run.
     for place in layer["detail"]["members"] if options["servers"] else [layer]:
         files = (layer.get("detail") or {}).get("files")
         ENGINES[options["engine"]].check(
@@ -354,7 +354,7 @@ def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repeti
 def for_host(
     options: dict[str, Any], layers: dict[str, Any], points: list[Point], prepared: Mapping[str, object]
 ) -> dict[str, object]:
-    """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
+    """The plan for the host. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
     return {
         "points": points,
@@ -413,7 +413,7 @@ def most_s(options: dict[str, Any], layers: list[Layer]) -> float:
 
 
 def request(options: dict[str, Any], profile: Mapping[str, object] | None) -> dict[str, Any]:
-    """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
+    """The part of the request that run.json keeps. The repetitions that a single call measures are not in it."""
     kept = {
         key: options[key]
         for key in (

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a long run says while it runs: whole lines only, because those of many hosts interleave and a log keeps them."""
+"""The output of a long run while it runs: whole lines only, because the lines of many hosts interleave and a log keeps them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bar(host: str, state: dict[str, Any]) -> str:
 
 
 def ahead(host: str, points: int, expected_s: float, end_utc: str | None = None) -> str:
-    """What will be measured, said before it is."""
+    """The points to measure, said before they are measured."""
     until = f", until {end_utc}" if end_utc else ""
     return f"[{host}] {points} point{'' if points == 1 else 's'} to measure, about {duration(expected_s)}{until}"
 
@@ -127,7 +127,7 @@ def _doing(state: dict[str, Any]) -> list[str]:
             if state.get("phase_s") and state["phase"] not in ("fill", "precondition", "zero")
             else ""
         )
-        # fio may need a moment to end; more than was planned is told by what is left.
+        # fio may need a moment to end; more than was planned is reported as the rest.
         gone = min(state["elapsed_s"], state["phase_s"]) if planned else state["elapsed_s"]
         words.append(f"{state['phase']} {gone:.0f}{planned} s")
     if state.get("iops") is not None:

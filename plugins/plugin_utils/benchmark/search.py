@@ -95,7 +95,7 @@ Measured = dict[str, list[Result]]
 
 
 def validate(search: object) -> Search:
-    """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. What was validated validates to itself."""
+    """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. A validated search validates to itself."""
     if isinstance(search, dict) and search.get("kind") in OPTIONS:
         search = {search["kind"]: {key: value for key, value in search.items() if key != "kind"}}
     given = {key: value for key, value in search.items() if value is not None} if isinstance(search, dict) else {}
@@ -244,7 +244,7 @@ def most_points(search: Search, repetitions: int) -> int:
 
 
 def _steps(search: Search, base: Workload, loads: Iterable[float | None], measured: Measured) -> list[dict[str, Any]]:
-    """What is known of these loads, in their order; those without a result are left out."""
+    """The results of these loads, in their order; those without a result are left out."""
     steps = []
     for load in loads:
         results = measured.get(workload_id(at_load(search, base, load)))
@@ -360,7 +360,7 @@ def _reached(search: Search, step: dict[str, Any]) -> bool:
 
 
 def cut(known: list[dict[str, Any]]) -> int:
-    """How many of the loads, ascending, lie below the limit: the place that contradicts the fewest measured repetitions.
+    """How many of the loads, ascending, are below the limit: the place that contradicts the fewest measured repetitions.
 
     Latency grows with load, but a single measurement may say otherwise. This is the least-deviation fit of a step function to
     verdicts; of equally good places the lowest is taken. The load before it is always within, the one after it never.

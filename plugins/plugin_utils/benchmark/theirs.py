@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host says of a run, taken no further than a host can speak for: its own layers, points of them, and the time of the run.
+"""The words of a host about a run, taken no further than a host can speak for: its own layers, points of them, and the time of the run.
 
-A run that another call began is known by the plan that lies on the host. Whoever took that host over could name the layers of another host there, or points
+A run that another call began is known by the plan that is on the host. Whoever took that host over could name the layers of another host there, or points
 of another day, and what it packs would be kept as theirs. So each of its points is made again here, of the layers that the controller knows, and must come
 out the same.
 """
@@ -33,19 +33,19 @@ STATE = {
     **dict.fromkeys(("remaining_s?", "updated?", "elapsed_s?"), NUMBER),
     **dict.fromkeys(("phase_s?", "iops?"), (*NUMBER, type(None))),
 }
-# How far a time of a point may lie outside of the run: to ask a host for its clock takes a while, and ends of a run are known to the second.
+# How far a time of a point may be outside of the run: to ask a host for its clock takes a while, and ends of a run are known to the second.
 TOLERANCE_S = 120.0
 
 
 def plan(host: str, text: str) -> dict[str, Any]:
-    """The plan of a run that lies on the host."""
+    """The plan of a run that is on the host."""
     whole: dict[str, Any] = _read(host, "plan.json", text, PLAN)
     own: dict[str, Any] = whole["plan"]
     return own
 
 
 def state(host: str, text: str) -> dict[str, Any]:
-    """What the supervisor says of its progress; ValueError where the text is no JSON."""
+    """The supervisor's note of its progress; ValueError where the text is not JSON."""
     own: dict[str, Any] = _read(host, "state.json", text, STATE)
     return own
 
@@ -79,7 +79,7 @@ def _unfit(host: str, what: str) -> Failure:
 
 
 def points(host: str, theirs: dict[str, Any], request: Mapping[str, object], known: Iterable[Layer]) -> dict[str, Any]:
-    """{point_id: (point, layer)} of a plan that lies on the host; 'foreign_points' for any that are not its own to measure.
+    """{point_id: (point, layer)} of a plan that is on the host; 'foreign_points' for any that are not its own to measure.
 
     request: engine, testbed_id and run_id. known: the layers that the controller knows, in every state in which it knows them. The plan's own are not used.
     """
@@ -130,7 +130,7 @@ def _made_again(
 class Span:
     """From when to when the controller saw a run, to hold the times of its points against.
 
-    begun_s: by the controller's clock, None where it does not know. A host may have another clock, and one that is set meanwhile: what it showed at any of
+    begun_s: by the controller's clock, None where it does not know. A host may have another clock, and one that is set at that time: what it showed at any of
     the times it was asked is taken.
     """
 
@@ -163,7 +163,7 @@ class Span:
 
 
 def first_seen_s(testbed_dir: str, run_id: str) -> float | None:
-    """When the ledger first told of the run; None where it does not."""
+    """When the ledger first named the run; None where it does not."""
     lines, _findings = ledger.read(testbed_dir)
     seen = next((line for line in lines if line.get("run") == run_id), {})
     try:

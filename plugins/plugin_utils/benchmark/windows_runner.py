@@ -4,7 +4,7 @@
 """Runs the points of a Windows host from the controller, one run of an engine after another.
 
 Each run is a scheduled task of its own on the host, so it lives on when the connection breaks. Its folder is named after what it does: the same
-task of a playbook finds it again, waits for its end and takes its output. What has been measured is handed over after each run.
+task of a playbook finds it again, waits for its end and takes its output. Finished points are handed over after each run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAST_POLL_S = 0.3
 CONNECTION_PATIENCE_S = 120.0
 # Beyond the time at which the host ends a run by itself.
 OVERDUE_S = 120.0
-# Of a run's folder without what makes it unique; with the names of the files in it, Windows takes 259.
+# The length of a run's folder without its unique part; with the names of the files in it, Windows takes 259.
 LONGEST_FOLDER = 200
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
@@ -50,7 +50,7 @@ def task_name(testbed_id: str, folder: str) -> str:
 class WindowsRun(WindowsScripts):
     """options: as plan.validate makes it.
 
-    tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then, warn(text) of what needs a look.
+    tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then, warn(text) of things that need a look.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class WindowsRun(WindowsScripts):
         ]
 
     def _wait_for_earlier(self) -> None:
-        """What an interrupted task of this run left running is waited for; beside anything else nothing is measured."""
+        """A process that an interrupted task of this run left is waited for; beside anything else nothing is measured."""
         for run in self._runs():
             if run["state"] != "running":
                 continue
@@ -162,7 +162,7 @@ class WindowsRun(WindowsScripts):
 
     def measure(self) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, bytes]]]]:
         """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
-        # What is warmed up by its own workload, or finds zeroes, cannot share a run with others.
+        # A point that is warmed up by its own workload, or finds zeroes, cannot share a run with others.
         points: list[Point] = self.plan["points"]
         jobs: list[Point] = [
             {
@@ -186,7 +186,7 @@ class WindowsRun(WindowsScripts):
             if self._own(run) and not install.uncollected([run]):
                 self._remove({"Folder": run["folder"], "TaskName": run["task"]})
             elif self._own(run):
-                # Of another plan of this name: only the task that began it knows what it measured.
+                # The files are of another plan of this name: only the task that began it knows what it measured.
                 self.warn(
                     f"[{self.host}] {run['name']} has ended, but its results were not collected; they are kept there until that benchmark runs again."
                 )
@@ -202,7 +202,7 @@ class WindowsRun(WindowsScripts):
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]
-            # Of several points in one run nobody notes when each of them was.
+            # For several points in one run no one notes when each of them was.
             meta.update(
                 {key: done[key] for key in ("started_utc", "finished_utc", "wall_s") if key in done and len(jobs) == 1}
             )
@@ -260,7 +260,7 @@ class WindowsRun(WindowsScripts):
         block_bytes = FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
         times_s: list[float | None] = []
         for number in range(1, writing.passes + 1):
-            # Of another device of that name, or before a restart, it would prove nothing.
+            # For another device of that name, or before a restart, it would prove nothing.
             once = cast(Point, {**job, "pass": f"{number} of {instance}"})
             error = self._write_once(once, f"{writing.phase}-{job['layer']}", block_bytes, times_s)
             if error:
@@ -318,7 +318,7 @@ class WindowsRun(WindowsScripts):
         digest = hashlib.sha256(
             json.dumps([phase, name, self.engine.name, keyed], sort_keys=True).encode()
         ).hexdigest()[:10]
-        # What precedes the points is marked: it may be lost, as it would be done again.
+        # The preparation of the points is marked: it may be lost, as it would be done again.
         mark = install.PREPARATION if name else ""
         folder = "\\".join(
             [self.settings["root"], self.options["testbed_id"], f"{self.options['run_id']}-{mark}{digest}"]
@@ -496,7 +496,7 @@ class WindowsRun(WindowsScripts):
 
 
 def _ended(status: dict[str, Any]) -> dict[str, Any] | None:
-    """What the host's runner wrote of a run's end, None before it."""
+    """The host's runner's note of a run's end, None before it."""
     return json.loads(status["ended"]) if status["ended"] else None
 
 

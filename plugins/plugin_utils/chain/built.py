@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The results of builds, host by host, and the changes of the inventory that a running testbed cannot follow.
 
-What is added is made by the next build, and what can be set where it is, is set. What would have to be recreated while something stands on it, or
+Additions are made by the next build, and settings that can be changed in place are changed. A thing to be recreated while something is on it, or
 would be left where no playbook looks any more, is refused: the testbed is taken down as it was described, then built as it is. The table in
 docs/description.md has every word.
 """
@@ -40,7 +40,7 @@ class Kept(TypedDict):
 
 
 def record(testbed: Testbed) -> Kept:
-    """What is kept of a testbed that has been built."""
+    """The record of a testbed that has been built."""
     kept = [variable for stage in STAGES for variable in stage.kept]
     return {
         "groups": {group: testbed.groups.get(group, []) for group in GROUPS},
@@ -73,7 +73,7 @@ def removed(before: Kept | None, hosts: Collection[str]) -> Kept | None:
 
 
 def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Problem]:
-    """The changes that the testbed cannot follow, those of what everything else stands on alone. path: where the record is kept."""
+    """The changes that the testbed cannot follow, only the lowest where one is on another. path: where the record is kept."""
     after = cast("dict[str, Any]", record(testbed))
     remedy = (
         f"change it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"

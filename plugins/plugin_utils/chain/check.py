@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with a testbed as a whole, before anything is touched: all problems at once, each one sentence.
+"""The problems of a testbed as a whole, before anything is touched: all problems at once, each one sentence.
 
 Every check looks at the variables that the roles will get, so it judges what the inventory sets by itself like what was derived.
 """
@@ -30,7 +30,7 @@ from .stage import Judge
 from .stages import STAGES
 from .testbed import Testbed, addresses_of, mappings
 
-# What a Linux machine needs for itself.
+# The memory that a Linux machine needs for itself.
 MEMORY_RESERVE_MIB = 192
 # Names of every machine for itself.
 LOCAL = ("localhost", "::1")
@@ -44,19 +44,19 @@ def check_results(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 
 
 def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
-    """The problems of the lab's description, as [Problem], those of its shape first."""
-    # What else there is to say would repeat what cannot be written into a sentence.
+    """The problems of the lab's description, as [Problem], problems of its shape first."""
+    # Further problems would repeat text that cannot be written into a sentence.
     hostile = texts.problems(lab)
     if hostile:
         return hostile
     problems = list(testbed.problems)
     for part in (_groups, _words, _split, _lab_wide):
         problems += part(lab, testbed)
-    # What the rest says of a testbed that is none would only hide what is wrong.
+    # The other checks of something that is not a testbed would only hide the problem.
     if testbed.disks or testbed.layers or testbed.description["existing"]:
         for topic in TOPICS:
             problems += _judged(topic, lab, testbed)
-    # What is told already would be told again.
+    # A problem that is reported already would be reported again.
     problems += role_values.problems(testbed) if not problems else []
     return list(dict.fromkeys(problems))
 
@@ -111,7 +111,7 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 
 
 def remarks(lab: dict[str, Any], testbed: Testbed) -> list[str]:
-    """What is not wrong, and most likely not meant: hosts that no playbook does anything with."""
+    """Things that are not wrong, and most likely not meant: hosts that no playbook does anything with."""
     members = testbed.members(*GROUPS, *OTHER_GROUPS)
     idle = [name for name in lab["hosts"] if name not in members and name != "localhost"]
     if not idle or not members:

@@ -32,7 +32,7 @@ def _typed(options: dict[str, Any]) -> dict[str, Any]:
 
 OPTIONS = _typed(yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["testbed"]["suboptions"])
 
-# What an ESXi host says of the network that its iSCSI stands on.
+# The words of an ESXi host for the network of its iSCSI.
 NETWORK: dict[str, Any] = {
     "uplinks": {
         "type": "list",
@@ -54,7 +54,7 @@ NETWORK: dict[str, Any] = {
     },
 }
 
-# What an inventory may say besides testbed and the roles' variables. Whoever adds one adds it here.
+# The variables of an inventory beside testbed and the roles' variables. Whoever adds one adds it here.
 TEXT, BOOL, LIST, DICT, ANY = {"type": "str"}, {"type": "bool"}, {"type": "list"}, {"type": "dict"}, {"type": "raw"}
 WORDS: dict[str, dict[str, Any]] = {
     "testbed": {"type": "dict", "description": "The storage of the testbed."},
@@ -159,7 +159,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "testbed_compare_scrub": {**BOOL, "description": "Pseudonyms in the place of names and addresses."},
 }
 
-# What every play gives all roles alike, so that the word of one role would be followed by its own plays alone: {end of a role's variable: the right word}.
+# Variables that every play gives all roles alike; the word of one role would reach its own plays alone: {end of a role's variable: the right word}.
 LAB_WIDE = {
     "testbed_id": "testbed_id",
     "state_dir": "testbed_state_dir",
@@ -230,11 +230,11 @@ OLD_WORDS = {
     },
 }
 
-# What else of a host's variables matters here.
+# The other variables of a host that matter here.
 CONNECTION = ("ansible_host", "ansible_port", "ansible_connection", "ansible_shell_type")
 
 GROUPS = ("targets", "hypervisors", "clients", "guests")
-# What others call these groups.
+# The names that others give these groups.
 ALSO_CALLED = {
     "initiators": ("clients", "hypervisors"),
     "servers": ("targets",),
@@ -251,7 +251,7 @@ _MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 
 
 def size_mib(value: Any) -> int | None:
-    """MiB of a text such as 128MiB; None when it is no such text, or nothing at all."""
+    """MiB of a text such as 128MiB; None when it is not such a text, or nothing at all."""
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) * _MIB[match[2]] or None if match else None
 

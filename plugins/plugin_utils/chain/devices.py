@@ -39,7 +39,7 @@ def lost(testbed: Testbed) -> list[Device]:
 
 
 def wanted(testbed: Testbed, host: str) -> list[dict[str, Any]]:
-    """What is to be looked for on a host, as storlab.testbed.host_probe takes it."""
+    """The search on a host, as storlab.testbed.host_probe takes it."""
     return [
         {
             "variable": device.variable,
@@ -53,7 +53,7 @@ def wanted(testbed: Testbed, host: str) -> list[dict[str, Any]]:
 
 
 def missing(host: str, probed: list[dict[str, Any]]) -> Iterator[Problem]:
-    """What a host shows to be wrong with what is named. probed: ``named`` of the probe."""
+    """The faults of named things as a host shows them. probed: ``named`` of the probe."""
     for entry in probed:
         variable, path, paths = entry["variable"], entry.get("path"), entry["paths"]
         proofs = [f"{key} {entry[key]}" for key in PROOFS if entry.get(key)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lab lacks before a build, and the command that mends it: pure functions of the testbed and of what the hosts have."""
+"""The things that a lab lacks before a build, and the command that mends it: pure functions of the testbed and of the hosts' answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSTALL = {
 SECTOR_BYTES = 512
 # {command: (package of Debian, package of the Red Hat family)}
 PACKAGES = {command: packages for stage in STAGES for command, packages in stage.packages.items()}
-# {what module_utils/linux/mounts.py finds of a folder: (why it is no mount point, what to do)}
+# {finding of module_utils/linux/mounts.py about a folder: (why it is not a mount point, what to do)}
 NO_PLACE = {
     "below_file": ("and {at} on {host} is not a folder", "name another mount_point, or move that file away"),
     "no_folders": ("and in {at} of {host} no folder can be created", "name another mount_point"),
@@ -127,7 +127,7 @@ def short(reason: str) -> str:
 
 
 def _way(host: Host, reason: str) -> str:
-    """What mends that a host was not reached."""
+    """The remedy for a host that was not reached."""
     address = host.own.get("ansible_host") or host.name
     for sign, remedy in REMEDIES:
         if re.search(sign, reason):
@@ -241,7 +241,7 @@ def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Pro
 
 
 def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
-    """What the hosts show to be wrong with their names, and with devices and mount points that the inventory names."""
+    """The faults that the hosts show in their names, and with devices and mount points that the inventory names."""
     return [problem for _host, problem in several_names(testbed, probes)] + [
         problem
         for name, probe in probes.items()
@@ -348,7 +348,7 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
 
 
 def facts(probes: dict[str, Any]) -> dict[str, Any]:
-    """What the check of the whole can hold against the description."""
+    """The faults of the description that the check of the whole can find."""
     return {
         name: {key: probe[key] for key in ("addresses", "memory_mib") if key in probe}
         for name, probe in probes.items()

@@ -12,7 +12,7 @@ from .testbed import Disk, Testbed
 
 LAB_ADDRESS = "10.213.0.1/24"
 INTERFACE_NAME = 15
-# Of a virtio disk, which the embedded lab makes.
+# For a virtio disk, which the embedded lab makes.
 SERIAL_BYTES = 20
 
 
@@ -29,7 +29,7 @@ def tap_name(host: str) -> str:
 
 
 def serial(disk: Disk, end: Any) -> str:
-    """Of a disk that the embedded lab makes: the name of what it is for and an end, in the 20 characters of a virtio serial."""
+    """The serial of a disk that the embedded lab makes: the name of what it is for and an end, in the 20 characters of a virtio serial."""
     most = SERIAL_BYTES - len(f"-{end}")
     stem = disk.name if len(disk.name) <= most else hashlib.sha256(disk.name.encode()).hexdigest()[:most]
     return f"{stem}-{end}"

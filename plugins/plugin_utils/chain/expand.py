@@ -16,7 +16,7 @@ A lab is what is known before anything is touched::
     others      {variable: [host]}: names of all other variables of the inventory, for what is written almost like one of ours
     facts       {host: {'addresses': [address], 'memory_mib': number}}, as far as they are known
 
-What comes out is a Testbed. A variable that the inventory sets is taken as it is, and what follows from it is derived from that.
+The result is a Testbed. A variable that the inventory sets is taken as it is, and what follows from it is derived from that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIRST_ADDRESS = 10
 
 
 def expand(lab: dict[str, Any]) -> Testbed:
-    """The testbed that the lab's inventory describes. What is wrong is in its ``problems``, and left out of the rest."""
+    """The testbed that the lab's inventory describes. Faults are in its ``problems``, and left out of the rest."""
     problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
     words = _lab_wide(lab, groups)
@@ -114,7 +114,7 @@ def _hosts(context: Context) -> None:
     for name in known:
         own = context.lab["hosts"].get(name, {})
         testbed.hosts[name] = Host(name, platform_of(own), _fitted(own, specification, unfit.setdefault(name, [])))
-    # What is wrong on all hosts was most likely said once.
+    # A fault on all hosts was most likely said once.
     for problem in dict.fromkeys(problem for problems in unfit.values() for problem in problems):
         hosts = [name for name in known if problem in unfit[name]]
         where = "" if len(hosts) == len(known) else f" of {', '.join(hosts)}"
@@ -169,7 +169,7 @@ def _disk(context: Context, variable: str, disk: Disk) -> Disk:
     """The disk of a target with all that follows from its description."""
     testbed, entry, target = context.testbed, disk.entry, disk.target
     stores, raw = _stores_on(testbed, disk.name, entry), _is_raw(testbed, disk.name, entry)
-    # A RAM disk or VHDX file is made empty. What a device of the user's holds, only the user knows.
+    # A RAM disk or VHDX file is made empty. Only the user knows the contents of a device of theirs.
     kept = stores or raw or entry["kind"] == "device"
     # Only the guest that has the whole disk measures it.
     disk.purpose = "data" if raw else entry.get("purpose") or ("data" if kept else "scratch")
@@ -190,7 +190,7 @@ def _disk(context: Context, variable: str, disk: Disk) -> Disk:
 
 
 def _stores_on(testbed: Testbed, name: str, disk: dict[str, Any]) -> list[Any]:
-    """What is described of datastores on a disk."""
+    """The description of datastores on a disk."""
     return [store for store in testbed.description["datastores"] if store.get("disk") in (name, disk["name"])]
 
 

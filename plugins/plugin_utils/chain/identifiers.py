@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Names that are derived from other names: each belongs to one owner, or the inventory is refused.
 
-An iSCSI name has fewer letters than the name of a host, an interface fewer characters, and Windows and ESXi do not tell capitals from small letters. Two
+An iSCSI name has fewer letters than the name of a host, an interface fewer characters, and Windows and ESXi do not distinguish capitals from small letters. Two
 hosts with one initiator name would each get the other's LUNs.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the expansion has to know, read from Ansible's inventory and from the controller; and the secrets, made once."""
+"""The inputs of the expansion, read from Ansible's inventory and from the controller; and the secrets, made once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
 # Only whether it is there matters here, and which host it names: it holds a password, which may need a vault that is not open.
 PRESENT_ONLY = ("testbed_esxi", "esxi_network_login")
 SECRETS = {"chap": 16, "mutual_chap": 15, "nbd": 32}
-# What an error of Ansible's says that has to do with its vault.
+# The words of an error of Ansible that has to do with its vault.
 VAULT = re.compile(r"vault|decrypt", re.I)
 # The options of the command line, and where Ansible keeps what they say.
 TAGS = {"--tags": "ansible_run_tags", "--skip-tags": "ansible_skip_tags"}
@@ -80,7 +80,7 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
     # Without an inventory there is what the command line says, and what the playbook does.
     here = hostvars[task_vars["inventory_hostname"]] if hosts else {}
     hosts = hosts or {"localhost": {}}
-    # What a playbook sets where it is imported holds for all hosts.
+    # A variable that a playbook sets where it is imported holds for all hosts.
     for name in [name for name in task_vars if wanted(name) and name not in (*CONNECTION, *PRESENT_ONLY)]:
         try:
             value = plain(template(task_vars[name]))
@@ -95,7 +95,7 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
         "groups": {group: members for group, members in named.items() if group not in ("all", "ungrouped")},
         "hosts": hosts,
         "others": others,
-        # What is wrong on all hosts was most likely said once.
+        # A fault on all hosts was most likely said once.
         "unreadable": [
             problem if len(where) == len(hosts) else problem.about(f"{problem.variable} of {', '.join(where)}")
             for problem, where in problems.items()
@@ -209,7 +209,7 @@ def profiles(hosts: dict[str, Any]) -> list[str]:
 
 
 def workloads(hosts: dict[str, Any]) -> dict[str, Any]:
-    """{host: [workload]}: what would be measured there, as far as it can be worked out; what is wrong with it is told elsewhere."""
+    """{host: [workload]}: the workloads there, as far as they can be worked out; their faults are reported elsewhere."""
     result, known = {}, {}
     for host, own in hosts.items():
         name = own.get("benchmark_profile")
@@ -236,7 +236,7 @@ def published(state_dir: str) -> dict[str, Any]:
             fits = misfit(layer, {**SHAPE, **dict.fromkeys(("kind", "host", "purpose", "path"), object)}) is None
         except (OSError, ValueError, RecursionError):
             continue
-        # What is damaged is named by whoever needs it.
+        # A damaged file is named by its reader.
         if fits and layer["path"]:
             result.setdefault(layer["host"], []).append(
                 {
@@ -261,7 +261,7 @@ def kept_secrets(state_dir: str, make: bool) -> dict[str, Any]:
 
 
 def _kept(path: Path, secret: str) -> str:
-    """The secret, once it is in the file; or the one that another playbook has put there meanwhile."""
+    """The secret, once it is in the file; or the one that another playbook has put there since."""
     # Not by write_whole, which replaces: two playbooks at once must end with one secret, and a link is made by the first alone.
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -25,7 +25,7 @@ def iqn_part(name: str) -> str:
 
 
 def _iqn_id(testbed_id: str) -> str:
-    """The testbed's name. Nobody sees two testbeds in one inventory, so no two names may become one: a colon is in none of them."""
+    """The testbed's name. No one sees two testbeds in one inventory, so no two names may become one: a colon is in none of them."""
     return ":".join(map(iqn_part, testbed_id.split("_")))
 
 

@@ -17,13 +17,13 @@ from .testbed import is_address
 
 KINDS = ("local", "linux", "kvm", "esxi", "windows_esxi")
 GROUPS = {"linux": "clients", "kvm": "hypervisors", "esxi": "hypervisors", "windows_esxi": "hypervisors"}
-# What is taken of the free memory of the target when nobody says how much, and when nobody knows how much there is.
+# The share of the target's free memory when no size is given, and the size when the free memory is unknown.
 MEMORY_SHARE = 0.4
 UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
 ESXI_LEAST_MIB = 2048
-# What a new lab measures unless asked otherwise: minutes. Profiles whose figures are worth keeping take hours.
+# The default profile of a new lab: minutes. Profiles whose figures are worth keeping take hours.
 FIRST_LOOK = "first_look"
-# What ssh and Ansible write when a host answers and does not let the user in.
+# The messages of ssh and Ansible when a host answers and does not let the user in.
 REFUSED = (
     "Permission denied",
     "Authentication failed",
@@ -113,7 +113,7 @@ def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons: dict[str, Any]) -> list[str]:
-    """What to print of a lab that was written to the folder. reasons: {inventory name: why Ansible did not reach it}."""
+    """The lines to print about a lab that was written to the folder. reasons: {inventory name: why Ansible did not reach it}."""
     lab = answers(given)
     names = hosts(lab)
     lines = [

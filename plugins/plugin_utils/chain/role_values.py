@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules would refuse of the roles' variables later on, told before anything is touched and by the words that the user wrote.
+"""The refusals of the roles' variables by the modules later on, reported before anything is touched and by the words that the user wrote.
 
-The shape of a variable that the inventory sets is held against the module's own specification; its values, and those of derived variables, are
+The shape of a variable that the inventory sets is compared with the module's own specification; its values, and those of derived variables, are
 given to the functions with which the module itself looks at them.
 """
 
@@ -41,7 +41,7 @@ def _refused(
     try:
         look(testbed, host, _complete(host.variables[variable], option))
     except Failure as failure:
-        # What has to be built first is no fault of the description.
+        # A thing that has to be built first is not a fault of the description.
         if failure.code != "bad_value":
             return []
         name, because = f"{failure.details['variable']} of {host.name}", host.because.get(variable, OVERRIDDEN)

@@ -39,7 +39,7 @@ Named = TypeVar("Named")
 
 
 class Problem(Failure):
-    """What is wrong with one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead.
+    """The problem of one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead.
 
     instead: what follows a colon; the remedy of another failure is a sentence of its own, with its full stop.
     """
@@ -140,7 +140,7 @@ def fit_mapping(variable: str, value: dict[str, Any], options: dict[str, Any], p
 
 
 def _remedy(value: Any, kind: str, choices: list[Any] | None) -> str:
-    """What to write in the place of a value that is of another type."""
+    """The words to write in the place of a value that is of another type."""
     if choices:
         return f"use one of {', '.join(map(str, choices))}"
     meant = size_meant(value) if kind == "size" else None

@@ -173,7 +173,7 @@ def is_address(text: str) -> bool:
 
 
 def mappings(value: Any) -> list[dict[str, Any]]:
-    """The mappings of a list; what the user wrote instead is told of elsewhere."""
+    """The mappings of a list; other values are reported elsewhere."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, (list, tuple)) else []
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What no text of an inventory may hold, whatever it is for, and what those may hold that become part of a name, a path or a command.
+"""The characters that no text of an inventory may have, whatever it is for, and those allowed in texts that become part of a name, a path or a command.
 
 The first holds for every variable that the collection reads, also for those that come later. No value is shown: it may be a secret.
 """
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:_%\[\]-]{0,254}")
 # As vSphere shows them: they may have blanks and any letters.
 _LABEL = re.compile(r"\w[\w .()+-]{0,79}")
-# Of a run's folder on the controller and on the hosts.
+# The limit of a run's folder on the controller and on the hosts.
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NAME, ADDRESS, LABEL = (
     (_NAME, "use up to 63 letters, digits, dots, _ and -"),
@@ -77,7 +77,7 @@ IDENTIFIER = (re.compile(r"(?![.-])[^/\\]+"), "write a name without / and \\ tha
 
 
 def shape_of(words: str) -> tuple[re.Pattern[str], str] | None:
-    """What a text of a variable has to look like, and the remedy; None where any text will do."""
+    """The form of a text of a variable, and the remedy; None where any text will do."""
     last = words.rpartition(".")[2].rpartition("_")[2]
     return SHAPES.get(words) or (IDENTIFIER if last in IDENTIFIERS and words != "testbed_id" else None)
 
@@ -87,10 +87,10 @@ def problems(lab: dict[str, Any]) -> list[Problem]:
     by_variable: dict[str, Problem] = {}
     # The description is the same on every host of most labs, and is looked at once.
     seen: dict[str, Any] = {}
-    # Of some nothing but that they are set is read.
+    # For some only the fact that they are set is read.
     known = {*WORDS, *CONNECTION, *(name for role in lab["roles"].values() for name in role)} - {*PRESENT_ONLY}
     for host, own in lab["hosts"].items():
-        # What has one of our prefixes and is none of ours, such as a command's output that a playbook registered, is nothing but a name here.
+        # A variable with one of our prefixes that is not ours, such as a command's output that a playbook registered, is nothing but a name here.
         new = {name: value for name, value in own.items() if name not in seen or seen[name] != value}
         seen.update(new)
         read = {name: value if name in known else None for name, value in new.items()}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which devices a testbed of this state folder has been about to write to, and which others would lose what nobody said may be lost.
+"""Which devices a testbed of this state folder has been about to write to, and which others would lose contents that may not be lost.
 
 A note is a file of the state folder for each host, ``written/<host>.json``. It holds what the devices showed of themselves, outlives a teardown, and is made
 before anything is written; so a build that was cut finds its own device again. It carries a checksum: one that was changed by hand counts for nothing.
@@ -120,12 +120,12 @@ def _at_stake(probe: Any) -> list[dict[str, Any]]:
 
 
 def _name(entry: dict[str, Any]) -> str:
-    """By what a user names it who allows it: what he proves it by, which is no other disk's tomorrow."""
+    """The name by which a user allows it: its proof, which will not be another disk's tomorrow."""
     return next(str(entry[key]) for key in PROOFS if entry.get(key))
 
 
 def _shown(entry: dict[str, Any]) -> dict[str, str]:
-    """What the device itself shows, as the host read it."""
+    """The properties that the device itself shows, as the host read it."""
     shown = entry.get("designators") or {}
     return {key: str(shown[key]) for key in PROOFS if shown.get(key)}
 

@@ -43,9 +43,9 @@ IGNORED = (
     "layers.*.detail.cache_tier.fast.device",
     "layers.*.detail.accel_reason",
 )
-# Of what was asked for: the rest stands in each result.
+# From the request: the rest is in each result.
 REQUESTED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
-# Of a preparation: what was measured of it, where the others are how it was done.
+# From a preparation: its measurements, where the others are its settings.
 CAME_OF_IT = ("warmup_hit_percent", "zeroed_s")
 
 
@@ -146,7 +146,7 @@ def _flat(prefix: str, value: Any) -> dict[str, str]:
 
 
 def chain_hosts(layers: dict[str, Layer], name: str) -> set[str]:
-    """The hosts of a layer and of all that lies below it."""
+    """The hosts of a layer and of all layers below it."""
     return {str(layers[below].get("host") or "") for below in _chain(layers, name) if below in layers} - {""}
 
 

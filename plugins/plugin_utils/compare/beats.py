@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the reference beats of hosts tell: did a host itself become slower or faster, over a run or from one side of a comparison to the other.
+"""The conclusion from the reference beats of hosts: did a host itself become slower or faster, over a run or from one side of a comparison to the other.
 
 A beat needs no storage, so what changes it is the machine: its clock rate, its heat, its neighbours. Nothing is corrected by it. All tests of one run, or of
 one comparison, together are wrong in at most ALPHA (Bonferroni).
@@ -18,7 +18,7 @@ from ..store.beats import FIGURES
 from . import stats
 from .words import amount, machine_words
 
-# So many beats (or runs) per side tell whether the sides differ; a trend needs four, see stats.trend.
+# So many beats (or runs) per side show whether the sides differ; a trend needs four, see stats.trend.
 LEAST = 3
 LEAST_TREND = 4
 # A change below this is none, however sure it is: no margin of a comparison is as narrow.
@@ -107,7 +107,7 @@ def greatest(changed: list[dict[str, object]], hosts: Collection[str]) -> dict[s
 
 
 def headline(changed: list[dict[str, object]]) -> str:
-    """What a comparison says of the hosts, as a sentence; empty where none changed."""
+    """The statement of a comparison about the hosts, as a sentence; empty where none changed."""
     if not changed:
         return ""
     first = machine_words(changed[0])

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One block of repetitions after another: how large a difference can be that time alone made.
 
-No test can tell what time does from what was changed, but what time does has a size. A difference of which even the near end of its interval lies beyond all of
+No test separates the effects of time and of a change, but the effect of time has a size. A difference whose interval is, at its near end too, beyond all of
 this is not time's:
 
 - what machines do from one hour to the next with nothing changed: TIME_PERCENT where reference checks of every host that the I/O goes through were played
@@ -22,7 +22,7 @@ from typing import Any, Optional
 
 from . import stats
 
-# How far the machine itself changed (a logarithm, 0 where nothing was seen) behind a figure; None where nobody looked.
+# How far the machine itself changed (a logarithm, 0 where nothing was seen) behind a figure; None where no one looked.
 Machines = Callable[[dict[str, Any]], Optional[float]]
 TIME_PERCENT = 25.0
 TIME_UNSEEN_PERCENT = 50.0

@@ -49,7 +49,7 @@ def compare(
     baseline, candidate: results of schema storlab.result/1, or summaries of them. compared: the fields of FIELDS that may differ between the
     sides; points are matched by the others. None means those that have but one value on each side. machines: what is known of the hosts
     themselves, see blocks. Returns {schema, margin_percent,
-    design, counts, verdict, headline, rows, unmatched, failed}; docs/comparison.md describes them. What was not measured is absent.
+    design, counts, verdict, headline, rows, unmatched, failed}; docs/comparison.md describes them. Values that were not measured are absent.
     """
     check_margin(margin_percent)
     match = matched(baseline, candidate, compared)
@@ -65,7 +65,7 @@ def check_margin(margin_percent: float) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """Which points of a candidate belong to which of the baseline, and how the two lie in time; no figure has been looked at yet."""
+    """Which points of a candidate belong to which points of the baseline, and the order of the two in time; no figure has been looked at yet."""
 
     pairs: list[tuple[dict[Any, Any], dict[Any, Any]]]
     design: timeline.Design
@@ -122,7 +122,7 @@ def matched(
 
 
 def _advice(groups: list[dict[tuple[str, ...], dict[Any, Any]]], matched_by: list[str]) -> str:
-    """What to do where the sides have no point in common: where each has but one layer, these two are probably meant."""
+    """The advice where the sides have no point in common: where each has but one layer, these two are probably meant."""
     firsts = [[next(iter(group.values())) for group in side.values()] for side in groups]
     layers = [{field_of(result, "layer") for result in side} for side in firsts]
     workloads = [{field_of(result, "workload_id") for result in side} for side in firsts]
@@ -217,7 +217,7 @@ def _row(
     shown: list[Cell | None],
     design: timeline.Design,
 ) -> dict[str, Any]:
-    """What is known of a figure before any verdict; keys with an underscore are for judge alone."""
+    """The facts about a figure before any verdict; keys with an underscore are for judge alone."""
     sides: dict[str, dict[str, Any]] = {}
     for side, group, measured, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
@@ -278,7 +278,7 @@ def _row(
 
 
 def _of_runs(group: dict[Any, Any], logs: dict[Any, float]) -> dict[tuple[str, str], float]:
-    """{run: mean of its logarithms}: what one run tells, however often it repeated."""
+    """{run: mean of its logarithms}: the contribution of one run, however often it repeated."""
     return {
         run: statistics.fmean(logs[number] for number in mine)
         for run in timeline.runs_of(group)
@@ -303,9 +303,9 @@ def _drift_within(pair: tuple[Any, ...], logs: list[dict[Any, float]]) -> float:
 
 
 def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
-    """(logarithms, rest): without the drift or as they are, whichever shows the smaller difference, and how far the other lies above.
+    """(logarithms, rest): without the drift or as they are, whichever shows the smaller difference, and how far the other is above.
 
-    Nobody knows whether what drifted from round to round went on within the rounds.
+    It is unknown whether what drifted from round to round went on within the rounds.
     """
     common = set(logs[0]) & set(logs[1])
     plain = statistics.fmean(logs[1][number] - logs[0][number] for number in common)
@@ -324,7 +324,7 @@ def judge(
     """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together.
 
     candidates: how many the rows set against one baseline. The intervals of one figure hold the truth of all of them with the confidence that
-    a single one has, and what is corrected for many figures is corrected for those of all of them.
+    a single one has, and the correction for many figures counts the figures of all of them.
     """
     judged = [row for row in rows if "_logs" in row]
     margin = math.log1p(margin_percent / 100)
@@ -435,7 +435,7 @@ def compare_runs(
 
 
 def _machines(chosen: Chosen) -> blocks.Machines:
-    """What the reference checks of both sides say of the hosts behind a figure."""
+    """The conclusion from the reference checks of both sides about the hosts behind a figure."""
     lines = _beats(chosen)
     changed, known = beats.changes(*lines), beats.hosts_of_both(*lines)
 
@@ -450,7 +450,7 @@ def _machines(chosen: Chosen) -> blocks.Machines:
 
 
 def _beats(chosen: Chosen) -> list[list[list[dict[str, Any]]]]:
-    """Of each side the lines of each of its runs, those of the variants that are compared."""
+    """The lines of each run of each side, for the variants that are compared."""
     return [
         [
             [
@@ -465,7 +465,7 @@ def _beats(chosen: Chosen) -> list[list[list[dict[str, Any]]]]:
 
 
 def _hosts_of(row: dict[str, Any], chosen: Chosen, every: set[str]) -> set[str]:
-    """The hosts that the I/O of a figure goes through; of two layers, of which nobody reads a single chain, ``every`` host."""
+    """The hosts that the I/O of a figure goes through; for two layers, which are not read as a single chain, ``every`` host."""
     if "layer" in chosen.compared:
         return every
     return {host for side in chosen.sides for run in side["runs"] for host in chain_hosts(run.layers, row["layer"])} | {
@@ -495,7 +495,7 @@ class Chosen:
 def choose(
     baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str], names: tuple[str, ...] = SIDES
 ) -> Chosen:
-    """What of both sides is compared, after their environments were found alike. names: what the sides are called where something is wrong with them."""
+    """The parts of both sides that are compared, once their environments are alike. names: the names of the sides where something is wrong with them."""
     sides = (baseline, candidate)
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
     folders = [[run.folder for run in side["runs"]] for side in sides]
@@ -523,7 +523,7 @@ def choose(
         if selectors[0][field] != selectors[1][field]
         and (field == "variant" or None not in (selectors[0][field], selectors[1][field]))
     )
-    # What a side has alone is listed, and its environment is no reason to refuse the rest.
+    # A point that only one side has is listed, and its environment is not a reason to refuse the rest.
     places = [{points.place_of(result, compared) for results in of for result in results} for of in chosen]
     common = [
         [[result for result in results if points.place_of(result, compared) in places[0] & places[1]] for results in of]
@@ -538,7 +538,7 @@ def choose(
             if field in compared
         ]
         if "layer" in compared:
-            # Named on both sides, the two layers themselves are what is under test; what lies below them and their hosts are not.
+            # Named on both sides, the two layers themselves are under test; the layers below them and their hosts are not.
             named = [glob.escape(str(selector["layer"])) for selector in selectors]
             automatic += [f"{place}.{name}.*" for name in named for place in ("layers", "hosts.*.devices")]
         facts_of = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of the figures: a verdict each, one over all, and what makes a pipeline stop."""
+"""The outcome of the figures: a verdict each, one over all, and the reason for a pipeline to stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERDICTS = ("worse", "better", "different", "cannot_tell", "no_verdict", "no_dif
 def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
     """Within the margin first: a difference too small to matter is none, however certain it is.
 
-    fits: whether the interval, at the level that all figures together allow, lies within the margin. turns: whether what time does is no
+    fits: whether the interval, at the level that all figures together allow, is within the margin. turns: whether the effect of time is not a
     explanation: the sides took turns, the baseline is a history, or the difference is larger than what time can do (beyond_time).
     """
     if fits:
@@ -96,7 +96,7 @@ def refuse_unmeasured(measured: set[str], wanted: Sequence[Mapping[str, object]]
 
 
 def objections(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the rules object to, see hits."""
+    """The objections of the rules, see hits."""
     met = []
     for rule in wanted:
         if rule["condition"] == "missing":
@@ -147,7 +147,7 @@ def worst_percent(row: dict[str, Any], near: bool = False) -> float:
 
 
 def outcome(hits: Sequence[object], unjudged: Sequence[object]) -> str:
-    """What a pipeline is to make of it: 'failed' where a rule objects, 'inconclusive' where one could not be judged, else 'passed'."""
+    """The outcome for a pipeline: 'failed' where a rule objects, 'inconclusive' where one could not be judged, else 'passed'."""
     return "failed" if hits else "inconclusive" if unjudged else "passed"
 
 

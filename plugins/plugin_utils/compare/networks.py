@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the network alone carried, in words, and how much of it a layer used."""
+"""The capacity of the network alone, in words, and how much of it a layer used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def used(
 ) -> dict[str, Any] | None:
     """{share, layer, workload, way} of the point that used most of a link; None where nothing is known of it.
 
-    rates: (host, layer, workload, 'read' or 'write', bytes per second) of what was measured over the network. Of a host with several links nobody knows
+    rates: (host, layer, workload, 'read' or 'write', bytes per second) of points measured over the network. For a host with several links it is unknown
     which way its I/O went, and a share of one of them would be made up.
     """
     if "note" in line or sum(other["host"] == line["host"] for other in lines) != 1:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is compared with what: the metrics, which results are one point, and which points of the two sides belong together."""
+"""The pairs of a comparison: the metrics, which results are one point, and which points of the two sides belong together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .timeline import run_of
 SIDES = ("baseline", "candidate")
 # With three a side no relabelling can reach 5 %: the best p is 0.1.
 LEAST_REPETITIONS = 4
-# What tells points apart, and how a selector names it.
+# The keys that distinguish points, and how a selector names it.
 SELECTORS = {"layer": "layer", "workload_id": "workload", "variant": "variant"}
 FIELDS = tuple(SELECTORS)
 IDENTITY = ("engine", "I/O engine", "target", "size")
@@ -130,7 +130,7 @@ def field_of(result: Mapping[str, object], key: str) -> str:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """What should be a mapping in a file that anybody may have written."""
+    """A value that should be a mapping in a file that anybody may have written."""
     return value if isinstance(value, dict) else {}
 
 
@@ -202,7 +202,7 @@ def groups_of(
 
 
 def identity_of(result: Mapping[str, object]) -> tuple[str, ...]:
-    """What repetitions of a point must have in common beside its name, as text, in the order of IDENTITY."""
+    """The keys that repetitions of a point must share beside its name, as text, in the order of IDENTITY."""
     engine = mapping(result.get("engine"))
     parts = (engine.get("name"), engine.get("ioengine"), result.get("targets"), result.get("working_set"))
     return tuple(

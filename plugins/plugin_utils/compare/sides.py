@@ -17,7 +17,7 @@ from .gate import MARGIN_PERCENT, VERDICTS
 from .points import FIELDS
 
 SCHEMA = "storlab.sides/1"
-# A name stands above a column and beside a mark of a chart.
+# A name is above a column and beside a mark of a chart.
 LONGEST_NAME = 40
 # From the one that says most to the one that any sides allow.
 METHODS = ("pairs", "groups", "runs")
@@ -33,7 +33,7 @@ def compare_sides(
     """{schema, margin_percent, method, counts, verdict, headline, baseline, sides, under_test, under_test_same}.
 
     baseline and each of candidates: a side as comparison.compare_runs takes it. sides: [{name, and what compare_runs returns of it}], in the order given;
-    rows have ``row`` besides, what of a point is the same on all sides.
+    rows also have ``row``, the part of a point that is the same on all sides.
     """
     comparison.check_margin(margin_percent)
     check(baseline, candidates)
@@ -145,7 +145,7 @@ def _chosen(
 
 
 def _number_runs(rows: list[dict[str, Any]], match: comparison.Match) -> None:
-    """Runs by their place in time among those of their side: what is turned together are the first runs of all sides, the second and so on."""
+    """Runs by their place in time among the runs of their side: the runs that take turns are the first runs of all sides, the second and so on."""
     numbers = []
     for side in (0, 1):
         first: dict[timeline.Run, str] = {}

@@ -4,7 +4,7 @@
 """The statistics of a comparison: studentised differences, correction for many points, drift, and how many repetitions it takes.
 
 All in pure Python, all deterministic. Samples are logarithms, so that a difference of two of them is a ratio of what was measured.
-What each method is for is told in docs/comparison.md; how often it is wrong, benchmarks/verdicts.py measures.
+The purpose of each method is in docs/comparison.md; how often it is wrong, benchmarks/verdicts.py measures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from ...module_utils.result.student import chi_square_quantile, t_quantile, t_tails
 
-# What a whole comparison may be wrong in, and the complement of the intervals shown.
+# The rate of errors of a whole comparison, and the complement of the intervals shown.
 ALPHA = 0.05
 # The level of a verdict at each look: who looks, runs as many more as advised, and looks again, is wrong in ALPHA of cases.
 # Pocock's constant for two looks is 0.0294; the relabellings of few repetitions are stricter than their level, so that a little more will do.
@@ -33,7 +33,7 @@ BIN_SCATTER = 1 / math.sqrt(6)
 # So many relabellings are enumerated; of more, a sample is drawn, always the same one.
 LARGEST_ENUMERATION = 3500
 SAMPLED = 1999
-# About so many of them tell what a cell has to reach.
+# About so many of them show what a cell has to reach.
 CRITICAL_SAMPLE = 500
 SEED = 20260101
 # More repetitions than these are not worth advising: less noise is.
@@ -47,9 +47,9 @@ ADVICE_CONFIDENCE = 0.75
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the candidate lies above the baseline (logarithms), its standard error, the degrees of freedom of that, and what bins leave open.
+    """How far the candidate is above the baseline (logarithms), its standard error, the degrees of freedom of that, and the uncertainty of bins.
 
-    bins: half the width of the bins of both sides together, see reach; 0 for what is no place in a bin.
+    bins: half the width of the bins of both sides together, see reach; 0 for values that are not a place in a bin.
     """
 
     estimate: float
@@ -129,7 +129,7 @@ def common_slope(series: list[list[tuple[float, float]]]) -> float:
 def trend(values: list[float]) -> tuple[float, float]:
     """(p, change): two-sided p that ``values``, in the order of time, have no linear trend, and how far the fitted line goes from first to last.
 
-    Least squares, Student's t test of the slope. Three values or fewer tell nothing: p is 1.
+    Least squares, Student's t test of the slope. Three values or fewer show nothing: p is 1.
     """
     count = len(values)
     slope = common_slope([list(enumerate(values))])
@@ -163,8 +163,8 @@ def memory(values: list[float]) -> float:
 def family(cells: list[Any], method: str) -> dict[str, Any]:
     """{p: [one a cell], critical: share}: the p of each cell, corrected for there being many.
 
-    cells: [(a, b)], each a mapping of round (or run) to logarithm. What could as well have happened if nothing differed depends on ``method``:
-    'groups': the labels baseline and candidate are dealt out anew to whole rounds, at all cells alike; 'pairs': they are exchanged within rounds;
+    cells: [(a, b)], each a mapping of round (or run) to logarithm. The alternatives if nothing differed depend on ``method``:
+    'groups': the labels baseline and candidate are dealt out again to whole rounds, at all cells alike; 'pairs': they are exchanged within rounds;
     'runs': so few cannot be dealt out, so the difference of the sides is replaced by differences in random directions, which is Student's t test.
     A cell's statistic is the share of its variance that the labels explain, studentised, which orders like |t|. A corrected p is the share of
     relabellings in which *any* cell not yet rejected reaches the observed share: the chance of one false alarm in the whole comparison
@@ -239,7 +239,7 @@ def _rotations(count_a: int, count_b: int) -> tuple[Any, ...]:
 
 
 def _shares(values: list[Any], labellings: tuple[Any, ...]) -> list[Any]:
-    """For each labelling the share of the variance of ``values`` (None: not measured) that lies between the two groups it makes, studentised.
+    """For each labelling the share of the variance of ``values`` (None: not measured) that is between the two groups it makes, studentised.
 
     Where the groups are of one size this is the squared correlation with the labels, t² / (t² + count - 2); else t is Welch's.
     """
@@ -312,11 +312,11 @@ def _difference(cell: tuple[dict[Any, float], dict[Any, float]], name: Any) -> f
 
 
 def share_of_level(critical: float | None, freedom: float, cells: int) -> float:
-    """The level that each of the cells has when all of them together have LOOK: as the relabellings tell it, evenly divided where they cannot."""
+    """The level that each of the cells has when all of them together have LOOK: as the relabellings show it, evenly divided where they cannot."""
     if not critical:
         return LOOK / cells
     level = t_tails(math.sqrt(freedom * critical / max(1 - critical, 1e-15)), freedom)
-    # Sides that hardly scatter tell of levels that no floating-point number beside 1 can express.
+    # Sides that hardly scatter have levels that no floating-point number beside 1 can express.
     return min(LOOK, max(level, LEAST_LEVEL))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-# A result of schema storlab.result/1, and those of one point by repetition, see points.groups_of.
+# A result of schema storlab.result/1, and the results of one point by repetition, see points.groups_of.
 Result = dict[str, Any]
 Group = dict[Any, Result]
 Run = tuple[str, str]
@@ -24,13 +24,13 @@ LEAST_ROUNDS = 6
 LEAST_HISTORY = 8
 # With fewer runs of a candidate there is nothing to set run by run.
 LEAST_RUNS = 3
-# Sides that took turns lie on average no further apart than this share of the whole sequence; one block after the other is half of it.
+# Sides that took turns are on average no further apart than this share of the whole sequence; one block after the other is half of it.
 BALANCE = 0.25
 
 
 @dataclass(frozen=True)
 class Design:
-    """How the sides lie in time, and how they can therefore be compared.
+    """The order of the sides in time, and how they can therefore be compared.
 
     order: 'interleaved' (repetitions took turns), 'alternating' (whole runs did), 'history' (a candidate after many runs of the baseline),
     'blocks' (one after the other), 'unknown' (no start times).
@@ -48,7 +48,7 @@ class Design:
 
 
 def design_of(pairs: list[tuple[Group, Group]]) -> Design:
-    """Of all points together: the weakest order that one of them has. pairs: [(baseline, candidate)], see points.groups_of."""
+    """For all points together: the weakest order that one of them has. pairs: [(baseline, candidate)], see points.groups_of."""
     runs = any(len(runs_of(group)) > 1 for pair in pairs for group in pair)
     if not all(started(result) for pair in pairs for group in pair for result in group.values()):
         return Design("unknown", "runs" if runs else "groups")
@@ -121,7 +121,7 @@ def in_time(group: Group, values: dict[object, float]) -> list[float]:
 
 
 def times_of(ours: Group, theirs: Group, rounds: Sequence[object]) -> tuple[list[float], list[float]]:
-    """(seconds of the baseline's starts, of the candidate's) in these rounds; their places in the sequence where a stamp is no time."""
+    """(seconds of the baseline's starts, of the candidate's) in these rounds; their places in the sequence where a stamp is not a time."""
     stamps = [[started(group[number]) for number in rounds] for group in (ours, theirs)]
     try:
         seconds = [

@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Layers of a run that lie beside each other: how many times the IOPS of one the other does.
+"""Layers of a run that are beside each other: how many times the IOPS of one the other does.
 
-Of two layers neither of which the other's I/O goes through no step can be told, only a ratio. It is the geometric mean over the workloads that both did:
+For two layers where the I/O of neither goes through the other, there is not a step, only a ratio. It is the geometric mean over the workloads that both did:
 with d the logarithm of the ratio of one workload in one repetition, and n of these of each of W workloads,
 
     ratio = exp(mean over workloads of the mean d),  error² = s² (1/n_1 + … + 1/n_W) / W²,
 
 where s² is the variance of the d around the mean of their own workload, all workloads together, with (n_1 - 1) + … + (n_W - 1) degrees of freedom. So the
-interval, by Student's t, is of these workloads and of what repetitions vary by; how much workloads differ is told apart, by the least and the most ratio.
+interval, by Student's t, is of these workloads and of the variation of repetitions; that between workloads is reported by the least and the most ratio.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ Frame = tuple[str, float, float, float, float]  # host, left, top, width, height
 
 
 def chain_chart(ident: str, layers: list[Layer], measured: Mapping[str, str], width: int) -> plot.Chart | None:
-    """The chain as it really is: one lane a chain of parents, one band a host, an arrow along each parent.
+    """The chain as it really is: one lane per chain of parents, one band per host, an arrow along each parent.
 
     layers: bottom first. measured: layer name -> one line of figures; the others are drawn dim and said to be unmeasured.
     Wide, the I/O runs from the guest on the right to the backing on the left; narrow, from top to bottom.
@@ -194,7 +194,7 @@ def _tail(path: str, width: float) -> str:
 def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Slot (place along the chain) and lane of every layer by name, and [(host, first slot, last slot)] with each host in one piece.
 
-    Between the ends of a chain nothing else stands in its lane, or an arrow would run through it and tell of a way that is not there.
+    Between the ends of a chain nothing else is in its lane, or an arrow would run through it and show a way that is not there.
     """
     devices = [layer for layer in layers if layer["kind"] != "ceiling"]
     slots, bands = _slots(devices, layers)
@@ -227,7 +227,7 @@ def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, Any], dict[str
 
 
 def _slots(devices: list[Layer], layers: list[Layer]) -> tuple[dict[str, Any], list[Any]]:
-    """Hosts in chain order, in each a slot a kind, or beyond what stands below it; a host with nothing but a ceiling has one slot."""
+    """Hosts in chain order, in each a slot per kind, or beyond the layer below it; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
     for host in dict.fromkeys(layer["host"] for layer in devices + layers):
         mine = [layer for layer in devices if layer["host"] == host]
@@ -241,7 +241,7 @@ def _slots(devices: list[Layer], layers: list[Layer]) -> tuple[dict[str, Any], l
 
 
 def _places(mine: dict[str, Any], kinds: list[str]) -> dict[str, float]:
-    """Where each layer of a host stands by its kind; one that stands on a layer of a later kind, such as an export over NFS, just beyond that."""
+    """The place of each layer of a host by its kind; one on a layer of a later kind, such as an export over NFS, just beyond that."""
     places: dict[str, float] = {}
     for name in mine:
         way, at = [], name

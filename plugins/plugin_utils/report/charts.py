@@ -50,7 +50,7 @@ def rate_mark(figure: Figure, ticks: list[float]) -> Markup:
 
 
 def added_mark(below: float, own: float, full: float, comparable: bool) -> Markup:
-    """A floating bar on a linear axis: what lies below, pale, and what this layer adds, in full colour."""
+    """A floating bar on a linear axis: the part below, pale, and what this layer adds, in full colour."""
     start, end = 100 * min(below, own) / full, 100 * max(below, own) / full
     width = max(end - start, 0.4)
     classes = "added" + ("" if comparable else " pale") + (" faster" if own < below else "")
@@ -158,7 +158,7 @@ def histogram_chart(ident: str, title: str, series: list[Lane]) -> plot.Chart | 
             if value
         )
         outlines.append(shapes().path(f"median {lane.css}", ticks))
-        # The name stands on the side where its shape does not.
+        # The name is on the side where its shape does not.
         left = x.at(lane.p50_ns or 1) > 0.5
         marks.append(shapes().lane_name(lane.css, not left, index * high + 16, lane.name))
     description = " ".join(
@@ -260,7 +260,7 @@ def heat_map(
 ) -> plot.Chart:
     """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure.
 
-    between: least and greatest value of the shades, where several maps have the same; else those of the cells.
+    between: least and greatest value of the shades, where several maps have the same; else the values of the cells.
     """
     values = [value for value, _text, _below in cells.values()]
     low, high = between or (min(values), max(values))

@@ -185,7 +185,7 @@ def suites(comparisons: list[tuple[str, dict[str, object]]]) -> str:
 
 
 def workflow_commands(compared: dict[str, Any]) -> str:
-    """What the rules object to and what they could not judge, as workflow commands of GitHub Actions, a line each; empty without rules.
+    """The objections of the rules and the rules that could not be judged, as workflow commands of GitHub Actions, one line each; empty without rules.
 
     Source: docs.github.com, Workflow commands for GitHub Actions, "Setting an error message"; values are escaped as its toolkit escapes them.
     """
@@ -311,7 +311,7 @@ def html(comparison: dict[str, Any]) -> str:
 
 
 def gate_class(compared: dict[str, Any]) -> str:
-    """Of the box with the outcome. What passed is green only where no figure is worse: within a rule, worse is still worse."""
+    """The class of the box with the outcome. A pass is green only where no figure is worse: within a rule, worse is still worse."""
     if compared["outcome"] == "failed":
         return "stopped"
     return "clear" if compared["outcome"] == "passed" and not compared["counts"]["worse"] else "open"

@@ -15,7 +15,7 @@ from ...module_utils.result.result import PERCENTILES
 from ..store.database import is_database, title_of
 from .tables import Field, Table, cell, words
 
-# Of whose latencies the table tells: all, and the one that NOPM counts.
+# The transactions whose latencies are in the table: all, and the one that NOPM counts.
 KINDS = ("total", "new_order")
 RATES = ("tpm", "nopm")
 SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
@@ -24,7 +24,7 @@ SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
 def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{layer, workload_id, workload, driver, repetitions, tpm, tpm_low, tpm_high, nopm …, failed, retried, latency: {total, new_order}, device}].
 
-    TPM and NOPM are medians of the repetitions, percentiles those of all their transactions, and what the device did is a mean.
+    TPM and NOPM are medians of the repetitions, percentiles are of all their transactions, and what the device did is a mean.
     """
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for result in results:
@@ -107,7 +107,7 @@ def sentence(load: dict[str, Any]) -> str:
 
 
 def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | None:
-    """figures: what others have published, below what was measured; None where there is nothing to stand beside."""
+    """figures: what others have published, below the measured ones; None where there is nothing to compare."""
     head = [
         ("Layer", False),
         ("Load", False),
@@ -136,7 +136,7 @@ def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | 
 
 
 def beside(figures: list[dict[str, object]], rows: list[dict[str, object]]) -> Table | None:
-    """What others have published, a figure a row, beside what was measured of it; None where nothing was published.
+    """Published figures, one per row, beside the measured ones; None where nothing was published.
 
     figures: as published makes them. rows: [{layer, workload_id, tpm, nopm}], empty where no load was measured.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fingerprint of a host (module_utils/linux/watch/environment.py, module_utils/esxi/fingerprint.py) says to a reader.
+"""The fingerprint of a host (module_utils/linux/watch/environment.py, module_utils/esxi/fingerprint.py) for a reader.
 
 Nothing in it is required: old and foreign ones are shown too.
 """

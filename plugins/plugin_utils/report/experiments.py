@@ -36,7 +36,7 @@ OF_ITEMS = ("One or more items failed", "All items failed")
 
 
 class Outcome(NamedTuple):
-    """What an experiment has left: its results, where the page of them lies (empty: there is none), the testbed that it was measured on, and what was
+    """The files of an experiment: its results, the place of their page (empty: there is none), the testbed that it was measured on, and what was
     compared within its run, each {headline, href}."""
 
     report: Report
@@ -49,9 +49,9 @@ class Outcome(NamedTuple):
 
 
 def failures(log: str) -> list[dict[str, str]]:
-    """[{host, task, message}] of the tasks that ended an experiment, as its output tells them, each message once.
+    """[{host, task, message}] of the tasks that ended an experiment, as in its output, each message once.
 
-    log: what ansible-playbook wrote with callback_result_format=json, of one or several runs. What was ignored or rescued has ended nothing. Of output
+    log: what ansible-playbook wrote with callback_result_format=json, of one or several runs. An ignored or rescued failure has ended nothing. In output
     without a failed task, such as that of a playbook that cannot be read, its errors, else the last lines.
     """
     lines = log.splitlines()
@@ -62,7 +62,7 @@ def failures(log: str) -> list[dict[str, str]]:
         failed = [failure for failure in failed if failure["host"] in hosts]
     if not failed:
         written = [line.strip() for line in lines if line.strip()]
-        # An interruption is told so, and what Ansible sums up after it tells nothing.
+        # An interruption is reported as such, and Ansible's summary after it is not used.
         last = (
             list(dict.fromkeys(line for line in written if line.startswith(("[ERROR]", "ERROR!"))))
             or written[-LINES_SHOWN:]
@@ -99,7 +99,7 @@ def build(experiments: list[dict[str, Any]], outcomes: dict[str, Outcome]) -> di
 
     experiments, in their order: {name, title, run_id, rc, attempts, started_utc, finished_utc, words (what the inventory says of it), published (loads
     of a database, of which a run that measured none does not know; may be absent), log (text), log_href}. outcomes: name -> what it has left, absent
-    where it has left no readable result. What is not known of an experiment is absent.
+    where it has left no readable result. Unknown facts of an experiment are absent.
     """
     return {
         "schema": SCHEMA,
@@ -153,10 +153,10 @@ def _between(started: str, finished: str) -> int:
 
 
 def _words(words: Mapping[str, object]) -> str:
-    """As it may stand in an inventory, in one line."""
+    """As it may be in an inventory, in one line."""
     if not words:
         return ""
-    # What comes from an inventory is of Ansible's own types, which YAML does not know.
+    # Values from an inventory are of Ansible's own types, which YAML does not know.
     plain = json.loads(json.dumps(words))
     return yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), allow_unicode=True).strip()
 

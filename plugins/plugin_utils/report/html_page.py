@@ -27,7 +27,7 @@ def html(report: Report) -> str:
 
 
 def content(report: Report) -> dict[str, Any]:
-    """What the page's template fills in."""
+    """The values for the page's template."""
     choices = views.base.Choices(report)
     pictured, apart = views.base.drawn(report, views.base.DISTRIBUTIONS), views.base.drawn(report, views.base.SECTIONS)
     sections = [
@@ -155,7 +155,7 @@ def _further(report: Report, choices: views.base.Choices, apart: set[str]) -> di
 
 
 def _installations(report: Report) -> Table | None:
-    """A row per installation: how long it took, and how many commands per second its datastore served meanwhile."""
+    """A row per installation: how long it took, and how many commands per second its datastore served at that time."""
     rows = []
     for timed in report.installations:
         counters = timed.get("counters") or {}

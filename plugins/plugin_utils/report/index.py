@@ -31,7 +31,7 @@ from .tables import Table, cell, words
 
 SCHEMA = "storlab.runs/1"
 FILES = ("index.html", "index.json")
-# Where a figure stands in a row.
+# The place of a figure in a row.
 METRICS = {
     "iops": "total.iops",
     "bandwidth_bytes_s": "total.bandwidth_bytes_s",
@@ -114,7 +114,7 @@ def _run(folder: str) -> tuple[Any, ...]:
 
 
 class Figures(NamedTuple):
-    """Of one run. lines: (workload_id, layer, metric) -> (median, lowest, highest) of the repetitions. words: workload_id -> the workload in words."""
+    """One run. lines: (workload_id, layer, metric) -> (median, lowest, highest) of the repetitions. words: workload_id -> the workload in words."""
 
     lines: dict[tuple[str, str, str], tuple[float, float, float]]
     words: dict[str, str]

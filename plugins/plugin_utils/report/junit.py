@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The points of a run as test cases, for a CI server. Elements and attributes are those of Jenkins' junit-10.xsd, which follows Ant's:
+"""The points of a run as test cases, for a CI server. Elements and attributes are from Jenkins' junit-10.xsd, which follows Ant's:
 
 testsuites > testsuite(name, tests, failures, errors, skipped, time, timestamp, hostname) > testcase(classname, name, time) > failure | error, system-out.
 """
@@ -38,7 +38,7 @@ def junit(report: Report) -> str:
         ("files", file["file"], None, f'<error type="unreadable" message={attribute(file["reason"])}/>', "")
         for file in report.damaged
     ]
-    # What a run does not show it does not meet.
+    # A run does not meet a target that it does not show.
     cases += [
         (
             "targets",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where HTML, SVG and Markdown come from: the templates beside this file. What is put into HTML and SVG is escaped by Jinja2 itself.
+"""Where HTML, SVG and Markdown come from: the templates beside this file. Values put into HTML and SVG are escaped by Jinja2 itself.
 
 Python works out figures and places; whatever has a tag in it is written by a template, or by a macro of ``chart.svg.j2`` that is called from here.
 """
@@ -43,7 +43,7 @@ def code(text: object) -> str:
 
 
 def added_between(step: Any) -> str:
-    """' (95 %: +1.10 ms to +1.32 ms)', or that there is no such interval; nothing where no difference is told."""
+    """' (95 %: +1.10 ms to +1.32 ms)', or that there is no such interval; nothing where no difference is given."""
     if step.added_mean_ns is None or not step.comparable:
         return ""
     if step.added_between_ns is None:
@@ -58,7 +58,7 @@ OPTIONS: dict[str, Any] = {
     "trim_blocks": True,
     "lstrip_blocks": True,
     "keep_trailing_newline": True,
-    # What folding the constants of a template takes it hardly ever spares.
+    # Folding the constants of a template takes longer than it saves.
     "optimized": False,
 }
 
@@ -66,7 +66,7 @@ OPTIONS: dict[str, Any] = {
 class Compiled(jinja2.BytecodeCache):
     """Compiled templates in ``__pycache__`` beside the templates, as Python keeps its own: compiling them takes longer than a small report.
 
-    Each holds the checksum of what it was compiled of and marshalled code. Where nothing can be written each process compiles anew.
+    Each holds the checksum of what it was compiled of and marshalled code. Where nothing can be written each process compiles again.
     """
 
     def __init__(self, folder: str):

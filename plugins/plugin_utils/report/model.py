@@ -32,7 +32,7 @@ SECTIONS = 60  # workloads with a section of their own; what is beyond has a row
 def build(run: Run, title: str | None = None) -> Report:
     # Beyond 60 lines, because it names each part of a report once.
     run = _variants_apart(run)
-    # What was measured in transactions stands in a table of its own: no layer's I/O can be set against it.
+    # Points measured in transactions are in a table of their own: no layer's I/O can be set against it.
     measured = [result for result in run.results if is_measured(result)]
     failed = [
         result
@@ -119,7 +119,7 @@ def _waterfalls(
 
 
 def _beside(layers: list[Layer], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:
-    """What can be told of a run whose layers are no chain: only if no workload has a step."""
+    """The statement about a run whose layers are not a chain: only if no workload has a step."""
     steps = [step for waterfall in waterfalls for step in waterfall.steps if step.cell.kind != "ceiling"]
     if any(step.below and step.relation != "ceiling" for step in steps) or {step.cell.kind for step in steps} == {
         "imported"
@@ -136,7 +136,7 @@ def _unplayed(lines: list[Any]) -> list[dict[str, str]]:
 
 
 def _networks(lines: list[Any], waterfalls: list[Waterfall]) -> list[dict[str, Any]]:
-    """The links, each with the point that used most of it, where that can be told."""
+    """The links, each with the point that used most of it, where that is known."""
     rates = [
         (step.cell.host, step.cell.layer, step.cell.workload_id, way, figures["bandwidth_bytes_s"].value)
         for waterfall in waterfalls
@@ -242,7 +242,7 @@ def _layers(run: Run) -> list[Layer]:
             },
         )
     ordered = sorted(known.values(), key=lambda layer: (_rank(layer["kind"]), layer["name"]))
-    # Ceilings belong to hosts, so they stand in the order in which an I/O meets the hosts.
+    # Ceilings belong to hosts, so they are in the order in which an I/O meets the hosts.
     hosts = list(dict.fromkeys(layer["host"] for layer in ordered if layer["kind"] != "ceiling"))
     return sorted(
         ordered,

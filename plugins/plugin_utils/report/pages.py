@@ -25,7 +25,7 @@ DRAWING_S = 60
 def plan(folder: str, desired: dict[str, Any]) -> list[dict[str, Any]]:
     """[{path, text}] of what differs from what is wanted; a text of None is a file to remove, and a picture is drawn of its text.
 
-    A text that is long is a function that makes it anew in pieces, so that it is never whole in memory.
+    A text that is long is a function that makes it again in pieces, so that it is never whole in memory.
     """
     steps = []
     for name, text in desired.items():

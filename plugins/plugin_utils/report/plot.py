@@ -30,7 +30,7 @@ NINES = ((0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0
 
 @dataclass(frozen=True)
 class Axis:
-    """kind: linear, log or nines. ticks: [(value, label)]. unit tells the page's script how to write a value."""
+    """kind: linear, log or nines. ticks: [(value, label)]. unit shows the page's script how to write a value."""
 
     kind: str
     low: float
@@ -40,7 +40,7 @@ class Axis:
     unit: str = ""
 
     def at(self, value: float) -> float:
-        """0..1 along the axis; what lies beyond an end is drawn at the end."""
+        """0..1 along the axis; a value beyond an end is drawn at the end."""
         low, high = self._ends
         return min(1.0, max(0.0, (_scale(self.kind, value) - low) / (high - low)))
 
@@ -86,7 +86,7 @@ def _round_up(value: float) -> float:
 
 
 def linear_axis(high: float, label: Callable[[float], str], title: str, unit: str = "", low: float = 0.0) -> Axis:
-    """From low (0 unless told) in four to six round steps."""
+    """From low (0 unless given) in four to six round steps."""
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= rough * 0.999999)
@@ -117,7 +117,7 @@ def nines_axis(end: float, title: str) -> Axis:
     )
 
 
-# -- what stands in a chart ------------------------------------------------------------------------------------------
+# -- the parts of a chart ------------------------------------------------------------------------------------------
 
 
 def line(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
@@ -194,7 +194,7 @@ def _pixels(value: float) -> str:
 
 @dataclass(frozen=True)
 class Chart:
-    """What every chart has, wherever it is drawn. width: in pixels, None where the chart is as wide as its place; right: pixels right of the plot area."""
+    """The parts of every chart, wherever it is drawn. width: in pixels, None where the chart is as wide as its place; right: pixels right of the plot area."""
 
     ident: str
     title: str
@@ -212,7 +212,7 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot(Chart):
-    """lines: what stretches; marks: what keeps its size; about, phone: how wide it will be; upper: another stands below it that names their common axis.
+    """lines: parts that stretch; marks: parts that keep their size; about, phone: how wide it will be; upper: another is below it that names their common axis.
 
     ends: [(name, css, y position 0..1 from the bottom)], labels at the right edge, which make their own room.
     """

@@ -67,7 +67,7 @@ def each(report: Report, choices: views.base.Choices) -> list[tuple[Any, ...]]:
 
 
 def grouped(report: Report, choices: views.base.Choices) -> list[tuple[Any, ...]]:
-    """A row per layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data.
+    """A row per layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are not for reading, but data.
 
     (css, layer, workload, [(name that links lead to, words, path, state)]).
     """
@@ -82,7 +82,7 @@ def grouped(report: Report, choices: views.base.Choices) -> list[tuple[Any, ...]
 
 
 def _raw_files(points: list[dict[str, Any]], linked: set[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Made while the page is written: those of all points at once take as much memory as the page."""
+    """Made while the page is written: the rows of all points at once take as much memory as the page."""
     for point in points:
         raw = point["files"].get("raw")
         yield (

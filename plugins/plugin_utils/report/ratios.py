@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an I/O costs the hypervisor where a guest's disk is a file, over what it costs where the guest has the LUN whole.
+"""The cost of an I/O on the hypervisor where a guest's disk is a file, over its cost where the guest has the LUN whole.
 
 Source of the figure: VMware, Performance Characterization of VMFS and RDM Using a SAN (2008), whose CPU cost is the MHz used divided by the IOPS.
 """
@@ -18,12 +18,12 @@ from ..store.cells import is_measured
 
 # As profiles name it among what was published.
 METRIC = "cpu_cost_ratio"
-# What an I/O costs, the first that both sides have: of the guest's own machine, as ESXi counts it; of the host that has the LUN.
+# The cost of an I/O, the first that both sides have: of the guest's own machine, as ESXi counts it; of the host that has the LUN.
 COSTS = ("vm_mhz_per_iops", "us_per_io")
 
 
 class Ratio(NamedTuple):
-    """The geometric mean over pairs of points of one workload and repetition, and its 95 % interval, None where a single pair tells none."""
+    """The geometric mean over pairs of points of one workload and repetition, and its 95 % interval, None where a single pair has none."""
 
     on_files: str
     whole: str
@@ -34,7 +34,7 @@ class Ratio(NamedTuple):
 
 
 def sides(layers: list[Layer]) -> list[tuple[Layer, Layer]]:
-    """[(guest's layer on a file, guest's layer that is a whole LUN)] of each host of guests that has both, by what they stand on."""
+    """[(guest's layer on a file, guest's layer that is a whole LUN)] of each host of guests that has both, by the layers below."""
     known = {layer["name"]: layer for layer in layers}
     guests = [layer for layer in layers if layer["kind"] == "guest" and layer.get("parent") in known]
 

@@ -18,7 +18,7 @@ FILES = ("index.html", "report.md", "results.csv", "results.json")
 
 
 def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
-    """File name -> text of every file of the report, or what makes its text anew in pieces: those that grow with all that is known of each point."""
+    """File name -> text of every file of the report, or a function that yields its text in pieces: files that grow with all that is known of each point."""
     return {
         "index.html": html(report),
         "report.md": markdown(report),

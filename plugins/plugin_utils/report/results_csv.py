@@ -57,7 +57,7 @@ DIRECTIONS = ("total", "read", "write")
 
 
 class _Columns:
-    """The columns that depend on the points: keys of workloads, bounds of percentiles that no histogram tells, and figures of flushes."""
+    """The columns that depend on the points: keys of workloads, bounds of percentiles that no histogram has, and figures of flushes."""
 
     def __init__(self, points: list[dict[str, Any]]) -> None:
         self.workload = sorted(
@@ -80,7 +80,7 @@ class _Columns:
             "engine",
             "engine_version",
             "ioengine",
-            # What was asked for and what was measured are two columns: runtime_s is the measured one.
+            # The request and the measurement are two columns: runtime_s is the measured one.
             *(f"workload_{key}" if key in FIXED else key for key in self.workload),
             *(f"{direction}_{metric}" for direction in DIRECTIONS for metric in METRICS),
             *(f"cpu_{key}" for key in CPU),

@@ -52,7 +52,7 @@ def row(step: Step) -> dict[str, object]:
 
 
 def latency(cell: Cell, metric: str) -> str:
-    """A latency in words; of a percentile that no histogram tells, the bounds it lies between."""
+    """A latency in words; for a percentile without a histogram, the bounds around it."""
     return units.latency_between(cell.between(metric)) if cell.between(metric) else units.latency(cell.value(metric))
 
 

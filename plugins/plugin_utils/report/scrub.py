@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pseudonyms for what tells whose testbed a run is of: hosts, users, testbeds, addresses, IQNs, NAAs, serial numbers, UUIDs.
+"""Pseudonyms for words that reveal whose testbed a run is of: hosts, users, testbeds, addresses, IQNs, NAAs, serial numbers, UUIDs.
 
-What is read is scrubbed, not what is written: so every form of the report says the same pseudonym, and no figure can change.
+The input is scrubbed, not the output: so every form of the report says the same pseudonym, and no figure can change.
 
 Names are learned from the fields that hold them and then replaced wherever they stand, in a path or a sentence too. Addresses and identifiers
 are known by their shape: IQN and NAA by RFC 3720 and RFC 3980, UUID by RFC 4122 and as VMFS writes it, addresses as Python's ipaddress reads them.
@@ -48,7 +48,7 @@ FIXED = (
     "histogram",
     "files",
 )
-# Names that tell nobody anything, and that replacing would make nonsense of other words.
+# Names that reveal nothing, and that replacing would make nonsense of other words.
 COMMON = {
     *KINDS,
     "imported",
@@ -109,7 +109,7 @@ WORDS = {"address": "addr"}
 
 
 class Pseudonyms:
-    """What each name becomes, the same in all of the runs it was made for. Numbers follow the order in which names are met, bottom of the chain first."""
+    """The pseudonym of each name, the same in all of the runs it was made for. Numbers follow the order in which names are met, bottom of the chain first."""
 
     def __init__(self, runs: list[Run]) -> None:
         self.known: dict[tuple[str, str], str] = {}  # (kind, name) -> pseudonym

@@ -23,7 +23,7 @@ from .nouns import Report, Step, Waterfall
 
 ENOUGH_REPETITIONS = 4
 BUSY = 0.5  # load a core, from which on a host was under load
-# What a step is, by the kind of its layer and who provides it; by the kind alone where that tells nothing.
+# The name of a step, by the kind of its layer and its provider; by the kind alone where the provider adds nothing.
 STEP_WORDS = {
     ("backing", "raid"): "the RAID array itself",
     ("backing", "cache_tier"): "the disk with its cache",
@@ -335,7 +335,7 @@ def _links(report: Report, environments: dict[str, Any]) -> list[Finding]:
 
 
 def _load(fingerprint: dict[str, Any] | None) -> str:
-    """'load 3.1 on 2 cores' of a host that was busy when its memory was measured; empty of one that was idle or told nothing."""
+    """'load 3.1 on 2 cores' for a host that was busy when its memory was measured; empty for one that was idle or reported nothing."""
     load: Any = (fingerprint or {}).get("load_1min")
     cores: Any = ((fingerprint or {}).get("cpu") or {}).get("cores")
     known = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (load, cores))
@@ -380,7 +380,7 @@ def verified(known: dict[str, object] | None) -> str:
 
 
 def next_step(report: Report) -> str:
-    """What to do now: repair what failed before measuring more, measure more before concluding, and then change one thing."""
+    """The next step: repair what failed before measuring more, measure more before concluding, and then change one thing."""
     if report.failed:
         return (
             f"Fix the cause of the failures of {len(report.failed)} of {len(report.points)} points, and measure again."
@@ -443,7 +443,7 @@ def verdict(report: Report, shown: list[Waterfall]) -> str:
 
 
 def _open(step: Step) -> str:
-    """What a careful reader asks of the headline: whether the repetitions tell the step from none."""
+    """A careful reader's question about the headline: whether the repetitions distinguish the step from none."""
     between = step.added_between_ns
     if between is None or not between[0] <= 0 <= between[1]:
         return ""

@@ -105,7 +105,7 @@ def cell(row: dict[str, Any], margin_percent: float) -> str:
     shown = value(row["metric"], row["candidate"]["value"])
     if "change_percent" not in row:
         return f"{shown}, {words(row, margin_percent)}"
-    # The interval stands there already.
+    # The interval is there already.
     brief = row["verdict"] in ("better", "worse", "different", "no_difference")
     verdict = VERDICT_TITLES[row["verdict"]].lower() if brief else words(row, margin_percent)
     return f"{shown}, {signed(row['change_percent'])} ({interval(row)}), {verdict}"
@@ -140,7 +140,7 @@ def html(compared: dict[str, Any]) -> str:
 
 
 def _content(compared: dict[str, Any]) -> dict[str, object]:
-    """What page and Markdown say alike."""
+    """The sentences that page and Markdown share."""
     return {
         "compared": compared,
         "title_of_all": title(compared),

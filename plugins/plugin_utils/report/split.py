@@ -10,10 +10,10 @@ fields 4 and 8). So with the devices of a chain from the top down and the engine
 
     at_0 = L,  at_k = N_k / X,  own_k = at_k - at_(k+1),  own of the lowest = at of it,
 
-the parts add up to L exactly, and a part holds what lies between two devices that count. X is what the measured layer's own device did in the same
+the parts add up to L exactly, and a part is the time between two devices that count. X is the measured layer's own device in the same
 seconds, where it is a device that takes each I/O as it is, else the engine's rate. A part is per I/O of the workload whatever becomes of that I/O below:
 a request that a cache spares is time that was not spent. Where an I/O becomes several requests their times may overlap, and where several become one each
-waits for all of it, so there a part is a bound; notes say so. Where more time was counted below than above no part is told.
+waits for all of it, so there a part is a bound; notes say so. Where more time was counted below than above no part is given.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from typing import Any
 from ...module_utils.core.layers import Layer
 from ...module_utils.result.student import t_quantile
 
-# What an I/O becomes is the same at a device when requests and bytes are those of the workload within this share: the engine's rate is of the whole run.
+# An I/O is the same at a device when requests and bytes equal the workload's within this share: the engine's rate is of the whole run.
 COUNTS_AGREE = 0.1
 # Requests of another size than the I/Os of the workload, beyond this share, are not these I/Os.
 SAME_SIZE = 0.01
-# Fewer requests for each I/O than this are those of somebody else.
+# Fewer requests for each I/O than this are somebody else's.
 NONE_PASS = 0.01
 
 
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass
 class Part:
-    """What the I/O spends between one device that counts and the next."""
+    """The time of the I/O between one device that counts and the next."""
 
     layers: list[str]  # whose cost it is, top first
     host: str
@@ -137,7 +137,7 @@ def split(
         for result in results
         if {"iops", "latency_mean_ns"} <= set(result.get("total") or {}) and result["total"]["iops"]
     ]
-    # What a repetition lacks cannot be told of it; the devices that most repetitions have are taken, and those repetitions.
+    # A repetition cannot show a device that it lacks; the devices that most repetitions have are taken, and those repetitions.
     kinds = Counter(tuple(place.index for place in counting) for _result, counting in known)
     usual = max(kinds, key=lambda indexes: (kinds[indexes], len(indexes)), default=())
     if not any(usual):
@@ -240,7 +240,7 @@ def _weigh_counts(part: Part, taken: list[Any], index: int, notes: list[str]) ->
 
 
 def _refuse_impossible(shares: Split) -> None:
-    """More time below than above, beyond what the repetitions leave open: neither side of that device can be told."""
+    """More time below than above, beyond what the repetitions leave open: neither side of that device is known."""
     wrong = {
         number
         for number, part in enumerate(shares.parts)
@@ -257,7 +257,7 @@ def _refuse_impossible(shares: Split) -> None:
 
 
 def _set_against(shares: Split, owns: list[Any], waterfall: dict[str, tuple[float, dict[Any, float]]]) -> None:
-    """What the layers of each part add in the waterfall, and the difference, paired by repetition."""
+    """The sum of the layers of each part in the waterfall, and the difference, paired by repetition."""
     ends = [waterfall.get(part.layers[0]) for part in shares.parts]
     for number, part in enumerate(shares.parts):
         upper, last = ends[number], number + 1 == len(ends)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each chart of a report as a file of its own, for a paper or a wiki: light, with the styles it needs and nothing from outside.
 
-The charts are those of the page, out of the same templates (chart.svg.j2, chart.css.j2); around them a file has a title and says where it is from.
+The charts are the page's, out of the same templates (chart.svg.j2, chart.css.j2); around them a file has a title and says where it is from.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _named(report: Report) -> dict[str, Any]:
 def alone(chart: plot.Chart, caption: str, coloured: list[tuple[str, str]]) -> str:
     """The chart between its title and where it comes from, on a page of its own."""
     if isinstance(chart, plot.Plot) and chart.upper:
-        # In the page it stands above others that share its axis of time, and only the lowest names it.
+        # In the page it is above others that share its axis of time, and only the lowest names it.
         chart = replace(chart, upper=False, css=chart.css.replace(" upper", ""))
     if chart.width:
         left, top, wide, high = EDGE, TITLE, chart.width + 2 * EDGE, TITLE + chart.height + FOOT
@@ -188,7 +188,7 @@ def size(svg: str) -> tuple[int, int]:
 
 
 def with_source(png: bytes, sha256: str) -> bytes:
-    """The PNG with a text chunk (PNG specification, 11.3.3.2) that says of which SVG it is, so that it is drawn again only for another one."""
+    """The PNG with a text chunk (PNG specification, 11.3.3.2) that names its SVG, so that it is drawn again only for a different one."""
     content = b"tEXt" + PNG_SOURCE + sha256.encode("ascii")
     end = png.rindex(b"IEND") - 4
     return (

@@ -40,5 +40,5 @@ def words(text: Any, css: str = "") -> Field:
 
 
 def bounds(limits: tuple[object, ...]) -> Field:
-    """What is known of a percentile that no histogram tells."""
+    """The bounds of a percentile without a histogram."""
     return Field(units.latency_between(limits), None, "n bounds")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The colours of pages and charts, each said once. Pages name them as variables, a chart in a file of its own has those of the light theme themselves."""
+"""The colours of pages and charts, each said once. Pages name them as variables, a chart in a file of its own has the light theme's colours themselves."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ PAPER = {
     "guest": "#5b45c2",
     "imported": "#7a5c00",
 }
-# Class -> colour: kinds of layers, and lines of a chart that are no layers by their place among their like.
+# Class -> colour: kinds of layers, and lines of a chart that are not layers by their place among their like.
 COLOURED = (
     *((f"k-{kind}", kind) for kind in (*KINDS, "imported")),
     *((f"c{index}", kind) for index, kind in enumerate(LINES)),

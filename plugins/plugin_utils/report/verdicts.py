@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a run met its targets (module_utils/result/targets.py): met, missed, or not shown where nothing that was measured can tell."""
+"""Whether a run met its targets (module_utils/result/targets.py): met, missed, or not shown where no measurement can show it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _steps(steps: list[Step], layer: str | None) -> list[Step]:
 
 
 def _judged_cell(cell: Cell, target: targets.Target) -> tuple[str, str]:
-    """(verdict, the figure in words) of one cell. Of a percentile between bounds both bounds have to be on the same side."""
+    """(verdict, the figure in words) of one cell. For a percentile between bounds, both bounds have to be on the same side."""
     limits = cell.between(target.metric, target.part)
     if limits:
         low, high = limits

@@ -51,7 +51,7 @@ def waterfall_of(workload_id: str, layers: list[Layer], measured: list[Any], fai
                     "reason": "; ".join(dict.fromkeys(reasons)) or sentences.unmeasured(layer),
                 }
             )
-    # A difference that may be noise is shown with its remark, and is no headline.
+    # A difference that may be noise is shown with its remark, and is not a headline.
     costs = [step for step in steps if step.comparable and not step.overlap and (step.added_mean_ns or 0) > 0]
     workloads: list[Workload] = [result["workload"] for result in measured + failed]
     workload: Workload = workloads[0] if workloads else {}
@@ -95,7 +95,7 @@ def lane(report: Report) -> list[Cell]:
 def _split(
     name: str, measured: list[Any], layers: dict[str, Layer], cells: dict[str, Cell], means: dict[str, Any]
 ) -> splitting.Split | None:
-    """What the devices below a layer counted while it was measured, beside what was measured at them, or at their twins, by themselves."""
+    """The counters of the devices below a layer while it was measured, beside the measurements of these devices, or of their twins, by themselves."""
     chain = down(layers, layers[name])
     stands = {layer["name"]: cells.get(layer["name"]) or _twin(layer, layers, cells) for layer in chain}
     waterfall = {
@@ -206,7 +206,7 @@ def _below(cell: Cell, layers: dict[str, Layer], cells: dict[str, Cell]) -> tupl
 
 
 def _twin(layer: Layer, layers: dict[str, Layer], cells: dict[str, Cell]) -> Cell | None:
-    """What stands for a layer that was not measured: the same kind by the same provider on the same host in another lane."""
+    """The layer in the place of one that was not measured: the same kind by the same provider on the same host in another lane."""
     made_by = sentences.detail(layers, layer["name"]).get("provider")
     return next(
         (

@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is added to results after they were measured, in files of its own beside them.
+"""Additions to results after they were measured, in files of its own beside them.
 
-A result.json is written once. What other hosts and the ESXi host counted meanwhile, and what the other points of a host tell of a figure, is known later; it is
+A result.json is written once. The counters of other hosts and of the ESXi host, and the conclusions of a host's other points, are known later; they are
 kept by its source, and every reader merges it into the result::
 
     <run>/added/<source>.json: {"schema": "storlab.additions/1", "points": {point_id: addition}}
     addition: {of, counters: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name], failures: [{code, message}]}, all but ``of`` optional
 
-``of`` says which measurement of the point it belongs to, so that it does not pass to another one of the same name. A point with failures is a failed one.
+``of`` says which measurement of the point it belongs to, so that it does not pass to another of the same name. A point with failures is a failed point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDER = "added"
 
 
 def measurement(result: dict[str, Any]) -> str | None:
-    """What tells this measurement of a point from another: the checksum of its raw file, else when it began."""
+    """The identity of this measurement of a point: the checksum of its raw file, else when it began."""
     raw = result.get("raw")
     return (raw.get("sha256") if isinstance(raw, dict) else None) or result.get("started_utc")
 
@@ -56,7 +56,7 @@ def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str,
 
 
 def problem(content: object) -> str | None:
-    """Why this is no file of additions that can be merged, None when it is one."""
+    """Why this is not a file of additions that can be merged, None when it is one."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA or not isinstance(content.get("points"), dict):
         return f"it does not hold additions of schema {SCHEMA}"
     for name, addition in content["points"].items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host left of a run, taken out of its archive and read as results."""
+"""The files that a host left of a run, taken out of its archive and read as results."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ...module_utils.workload.point import Point
 from .run_folder import FILES
 
 LARGEST_FILE_BYTES = 64 << 20
-# Of all files together that are taken out of one archive: a few kilobytes can stand for any amount.
+# The limit for all files together from one archive: a few kilobytes can expand to any amount.
 LARGEST_ARCHIVE_BYTES = 256 << 20
 # The round, its points and their preparation have some tens.
 MOST_MEMBERS = 4096
 # Values of one file, each of which takes up to a hundred bytes: fio's histograms of a hundred clients have some hundred thousand.
 MOST_VALUES = 4_000_000
-# What a runner notes of a host, a round or a point.
+# The notes of a runner about a host, a round or a point.
 LARGEST_NOTE_BYTES, MOST_NOTED = 4 << 20, 100_000
 BLOCK_BYTES, CHUNK_BYTES = 512, 1 << 20
-# What the runner writes: files, folders, and before a member its time with fractions or its long name, which is not needed.
+# The members that the runner writes: files, folders, and before a member its time with fractions or its long name, which is not needed.
 FILE_TYPES, FOLDER_TYPES, EXTRA_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE), (tarfile.DIRTYPE,), (tarfile.XHDTYPE,)
 LARGEST_EXTRA_BYTES = 4096
 # fill-<layer>, precondition-<layer>, zero-<layer>, warmup-<layer>.<workload>
@@ -142,7 +142,7 @@ def _damaged(what: str) -> Failure:
 
 
 def meta_of(files: dict[str, Any]) -> dict[str, Any] | None:
-    """What the runner noted of a point, None where there is nothing; one that cannot be used fails its point and no other."""
+    """The runner's note of a point, None where there is nothing; one that cannot be used fails its point and no other."""
     if "meta.json" not in files:
         return None
     try:
@@ -209,7 +209,7 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
     try:
         result = schema.of_point(identity, meta, measured, output)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # What lies deeper in the notes has another shape than any runner gives it.
+        # A note that is deeper has another shape than any runner gives it.
         why = f"The notes of the host on this point cannot be used: {type(error).__name__} {error}."
         result = schema.of_point(identity, _unusable(why), [], output)
     result["flags"] += [flag for flag in engine.meanings(point["workload"]) if flag not in result["flags"]]
@@ -217,6 +217,6 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
 
 
 def first_words(text: str, begins: str = "{") -> str | None:
-    """What an engine said in plain words before its figures, if anything."""
+    """The messages of an engine before its figures, if any."""
     lines = [line.strip() for line in text.partition(begins)[0].splitlines() if line.strip()]
     return lines[0][:300] if lines else None

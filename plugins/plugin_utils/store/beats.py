@@ -5,7 +5,7 @@
 
     {host, round, started_utc, variant?, null_iops?, memory_copy_bytes_s?, note?}
 
-``note`` says why a figure is absent. A host that plays no beats at all has one line, {host, note}. What a beat is: module_utils/run/beat.py.
+``note`` says why a figure is absent. A host that plays no beats at all has one line, {host, note}. A beat is described in module_utils/run/beat.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, An
 
 
 def _problem(line: object) -> str | None:
-    """Why this is no beat, None when it is one."""
+    """Why this is not a beat, None when it is one."""
     if not isinstance(line, dict) or not isinstance(line.get("host"), str):
         return "it is not the beat of a host"
     if any(

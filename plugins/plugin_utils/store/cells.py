@@ -15,7 +15,7 @@ from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
 
 MEDIANS = ("iops", "bandwidth_bytes_s")
 MEANS = ("latency_mean_ns",)
-# What an I/O costs in processor time; the first two are what layers are compared by.
+# The processor time per I/O; layers are compared by the first two.
 CPU = ("us_per_io", "mhz_per_iops", "vm_mhz_per_iops", "host_busy_percent", "busiest_core_percent")
 # Where the hypervisor says a command spends its time: gavg (as the guest sees it) = kavg (kernel) + davg (device); qavg is the queue's part of kavg.
 ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
@@ -79,7 +79,7 @@ def by_time(results: list[dict[str, object]]) -> list[dict[str, Any]]:
 
 
 def directions_of(result: Mapping[str, object]) -> dict[str, Any]:
-    """What was measured, with 'total' always among it: a run in one direction is its own total."""
+    """The measured directions, with 'total' always among it: a run in one direction is its own total."""
     parts = {name: result[name] for name in PARTS if result.get(name)}
     own = [parts[name] for name in DIRECTIONS if name in parts]
     if "total" not in parts and len(own) == 1:
@@ -146,12 +146,12 @@ def pool(results: list[dict[str, Any]]) -> Cell:
 
 
 def _issuer(engine: Mapping[str, object]) -> str:
-    """What issues the I/O: fio has several ways to, others are their own."""
+    """The issuer of the I/O: fio has several ways to, others are their own."""
     return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
 
 
 def bounds_of(parts: Sequence[Mapping[str, object]], metric: str) -> tuple[float, float] | None:
-    """(lower, upper): the percentile of all I/Os lies between the least and the greatest of the parts', whose own may be known between bounds only."""
+    """(lower, upper): the percentile of all I/Os is between the least and the greatest of the parts', whose own may be known between bounds only."""
     stem = metric.removesuffix("_ns")
     lower, upper = ([part.get(metric, part.get(f"{stem}_{edge}_ns")) for part in parts] for edge in ("lower", "upper"))
     least, most = ([value for value in values if isinstance(value, (int, float))] for values in (lower, upper))
@@ -170,7 +170,7 @@ def _medians(parts: Iterable[Mapping[str, object] | None], metrics: tuple[str, .
 
 
 def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What an ESXi host counted, as fields of Cell."""
+    """The counters of an ESXi host, as fields of Cell."""
     parts = [part for result in results if isinstance(part := (result.get("counters") or {}).get("esxi"), dict)]
     figures = _medians(parts, ESXI)
     below = [
@@ -182,7 +182,7 @@ def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _others(results: list[dict[str, Any]]) -> dict[str, dict[str, Figure]]:
-    """other host -> metric of CPU -> Figure, of what was counted there meanwhile; a simulated host says so in its name."""
+    """other host -> metric of CPU -> Figure, from the counters there at that time; a simulated host says so in its name."""
     seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
     figures_by_host = {}
     for host in sorted({str(host) for part in seen for host in part}):

@@ -90,7 +90,7 @@ COLUMNS = [
     ("stall_longest_s", "stall.longest_s", "float"),
 ]
 LARGEST = 1 << 63
-# What a series is told apart by. Neither the run nor the point's name, which holds nothing else: a series that begins anew with each run makes the
+# The keys of a series. Neither the run nor the point's name, which holds nothing else: a series that begins again with each run makes the
 # server's index grow for ever, and no two runs would be on one line.
 TAGS = (
     "testbed_id",
@@ -371,7 +371,7 @@ def time_ns(point: dict[str, Any]) -> int:
 
 
 def _utf8(text: str) -> bytes:
-    # What a tool said in no encoding at all must not stop the rest.
+    # Text of a tool in no known encoding must not stop the rest.
     return text.encode("utf-8", "backslashreplace")
 
 

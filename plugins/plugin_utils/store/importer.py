@@ -5,7 +5,7 @@
 
 Layouts that are known by their file names: bench-fio's <device>/[<mode><read share>/]<block size>/[run-<n>/]<mode>-<depth>-<jobs>.json,
 HCIBench's <test>/<VM prefix>-<data store>-<n>-<m>.json (one file a VM, all at the same time), CBT's json_output.<process>.<client> and
-VMFleet's result-<what diskspd was told>-<VM>.xml.
+VMFleet's result-<the arguments of diskspd>-<VM>.xml.
 Anything else is a folder of files: the folders name the layer.
 """
 
@@ -28,9 +28,9 @@ from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.workload import Workload, format_size, workload_id
 
 KIND = "imported"
-# Beyond this a file is no result but something else, and reading it whole would take the memory of the controller.
+# Beyond this a file is not a result but something else, and reading it whole would take the memory of the controller.
 MOST_BYTES = 256 << 20
-# Where a file tells no host, something must stand in the place of its name.
+# Where a file names no host, a word takes the place of its name.
 UNKNOWN_HOST = "unknown"
 # Shares of the longest client's time. Clients of one run start together and end together; whoever ended before cannot be added without a word.
 _TOGETHER = 0.95
@@ -61,7 +61,7 @@ _HEAD_CHARS = 64 << 10
 _GROUPED = (
     " Several sections that group_reporting put into one record look like this, too: fio gives the options of the last."
 )
-# What a reader's result may hand on to a stored one; the rest is how it was read.
+# The keys that a reader's result hands on to a stored one; the rest is about the reading.
 _KEPT = (
     "engine",
     "path",
@@ -84,7 +84,7 @@ _KEPT = (
 
 
 def decode(content: bytes) -> str:
-    """The text of a file. Windows' shells redirect in UTF-16; what is no UTF-8 is kept, so that it can be told where it was."""
+    """The text of a file. Windows' shells redirect in UTF-16; bytes that are not UTF-8 are kept, so that their place can be reported."""
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):
             return content.decode(encoding, "replace")
@@ -95,10 +95,10 @@ def decode(content: bytes) -> str:
 
 
 def read(name: str, content: bytes) -> list[dict[str, Any]]:
-    """What one file holds: [{job, workload, parsed, ...}], see _entry, or [{updates}] of an inst file.
+    """The entries of one file: [{job, workload, parsed, ...}], see _entry, or [{updates}] of an inst file.
 
     name: its path, relative to the folder that is imported, with /.
-    An empty list for a file that nobody takes for a result. Failure for one that is, or ought to be, and cannot be used.
+    An empty list for a file that is not taken for a result. Failure for one that is, or ought to be, and cannot be used.
     """
     text = decode(content)
     engine, reader = _reader(text)
@@ -200,7 +200,7 @@ def points(
     """(results, unread) of the entries of all files, in the order in which their paths are read.
 
     results: complete results of schema storlab.result/1, each with ``sources`` [{file, sha256}] and perhaps ``series``, which the caller stores.
-    unread: [{file, reason}] of what is no point. root: name of the folder that was imported, which names the layer where no other folder does.
+    unread: [{file, reason}] of entries that are not points. root: name of the folder that was imported, which names the layer where no other folder does.
     """
     checked(testbed_id, "testbed_id")
     checked(run_id, "run_id")
@@ -248,7 +248,7 @@ def _without_copies(entries: list[dict[str, Any]], unread: list[dict[str, Any]])
 
 
 def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries, those of IOMeter with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
+    """The entries, IOMeter's with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
     files: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         files.setdefault(entry["file"], []).append(entry)
@@ -277,7 +277,7 @@ def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -
 
 
 def _of_clients(entries: list[dict[str, object]]) -> list[dict[str, Any]]:
-    """The entries, those of clients that ran at the same time taken as one."""
+    """The entries, where clients that ran at the same time are one."""
     groups: list[list[dict[str, Any]]] = []
     open_groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
     for entry in entries:
@@ -295,7 +295,7 @@ def _of_clients(entries: list[dict[str, object]]) -> list[dict[str, Any]]:
 
 
 def _overlap(entry: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two files tell of the same time, by more than half of the shorter run."""
+    """Whether two files are about the same time, by more than half of the shorter run."""
     span, other_span = _span(entry["parsed"]), _span(other["parsed"])
     if span is None or other_span is None:
         return False
@@ -304,7 +304,7 @@ def _overlap(entry: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _span(parsed: dict[str, Any]) -> tuple[float, float] | None:
-    """(start, end) in seconds since 1970, None where the file does not tell."""
+    """(start, end) in seconds since 1970, None where the file does not say."""
     if "span_ms" in parsed:
         return parsed["span_ms"][0] / 1000, parsed["span_ms"][1] / 1000
     runtime, end = parsed.get("runtime_s"), parsed.get("finished_utc")
@@ -376,7 +376,7 @@ def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dic
 def bounds(parts: Sequence[Mapping[str, object]], merged: Mapping[str, object]) -> dict[str, object]:
     """latency_p99_lower_ns, latency_p99_upper_ns … for the percentiles that merging had to leave out, or the percentile where both are one.
 
-    That of all I/O lies between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
+    The percentile of all I/O is between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
     """
     percentiles = {}
     for name in schema.PERCENTILES.values():
@@ -390,7 +390,7 @@ def bounds(parts: Sequence[Mapping[str, object]], merged: Mapping[str, object]) 
 
 
 def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
-    """The name of each entry's layer: the folders that do not tell of the workload; the target, too, where these have several; the job, too, where
+    """The name of each entry's layer: the folders that do not describe the workload; the target, too, where these have several; the job, too, where
     jobs of one file would be one layer's."""
     names = [_layer(entry, root) for entry in entries]
     targets: dict[str, set[tuple[str, ...]]] = {}
@@ -425,7 +425,7 @@ def _short_names(paths: tuple[str, ...], others: set[tuple[str, ...]]) -> list[s
 
 
 def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
-    """What tells points of one layer and workload apart: the engine, or how much of the target was used; '' where nothing does."""
+    """The word that distinguishes points of one layer and workload: the engine, or how much of the target was used; '' where there is none."""
     keys = [(layer, workload_id(entry["workload"])) for entry, layer in zip(entries, layers)]
     distinctions = []
     for entry in entries:
@@ -453,7 +453,7 @@ def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
 
 
 def _mark_shared(entries: list[dict[str, Any]]) -> None:
-    """Flags the loads that had a target at the same time as another one: their figures are of half a device each."""
+    """Flags the loads that had a target at the same time as another load: their figures are of half a device each."""
     by_target: dict[tuple[Any, str], list[dict[str, Any]]] = {}
     for entry in entries:
         parsed = entry["parsed"]
@@ -492,7 +492,7 @@ def _layer(entry: dict[str, Any], root: str) -> str:
 
 
 def file_name(text: str) -> str:
-    """A name that is fit for a folder; what had to be changed or cut is told apart by a hash."""
+    """A name that is fit for a folder; a hash distinguishes names that had to be changed or cut."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:90] or "imported"
     return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
 

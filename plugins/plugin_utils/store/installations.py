@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Installations of operating systems in a run: how they are named, what other hosts counted meanwhile, and each in a line."""
+"""Installations of operating systems in a run: how they are named, the counters of other hosts at that time, and each in a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...module_utils.core.times import unix_s
 from ...module_utils.esxi.installation import SCHEMA
 
 FOLDER = "installations"
-# Commands a second are told as means of so many seconds: the shortest time in which a host that counts once a second certainly has several readings.
+# Commands per second are reported as means of so many seconds: the shortest time in which a host that counts once a second certainly has several readings.
 SAMPLE_S = 5
 
 
@@ -50,7 +50,7 @@ def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) ->
         "host": layer["host"],
         "layer": layer["name"],
         "repetition": params["repetition"],
-        # What is added later finds it by this name, as it does points.
+        # Later additions find it by this name, as it does points.
         "point_id": f"installation.{name_of(layer['name'], params['repetition'])}",
         "datastore": str(layer.get("parent") or layer["name"]).removeprefix("datastore-"),
         "iso": f"Debian scaled down to {packages} packages, {size_mb:.1f} MB",
@@ -79,13 +79,13 @@ def kept(run_dir: str) -> Iterator[dict[str, Any]]:
 
 
 def storage_of(layers: dict[str, Layer], timed: dict[str, Any]) -> Layer | None:
-    """The layer whose device carries the datastore that the guest's disk lies on: the first disk below the guest."""
+    """The layer whose device carries the datastore with the guest's disk: the first disk below the guest."""
     below = core_layers.down(layers, layers.get(timed["layer"]))[1:]
     return next((layer for layer in below if layer["kind"] != "datastore" and layer.get("path")), None)
 
 
 def intervals(timed: dict[str, Any]) -> dict[str, list[float]]:
-    """{name: [begin, end]} to ask an observer for: the installation as a whole, and the whole samples that lie in it."""
+    """{name: [begin, end]} to ask an observer for: the installation as a whole, and the whole samples within it."""
     begin, end = unix_s(timed["started_utc"]), unix_s(timed["finished_utc"])
     count = math.floor((end - begin) / SAMPLE_S)
     samples = {str(number): [begin + number * SAMPLE_S, begin + (number + 1) * SAMPLE_S] for number in range(count)}
@@ -93,7 +93,7 @@ def intervals(timed: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def addition(host: str, layer: Layer, observed: dict[str, Any]) -> dict[str, object] | None:
-    """What a host counted of the datastore's device, as an addition to the installation; None when it counted nothing of it.
+    """The counters of a host for the datastore's device, as an addition to the installation; None when it counted nothing of it.
 
     observed: {name of an interval: figures}, as the observer answers.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Side files of a run that hold one JSON object a line. What cannot be used is said, and the other lines count."""
+"""Side files of a run that hold one JSON object per line. Unusable lines are reported, and the other lines count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 def read(
     run_dir: str, file: str, parse: Callable[[bytes], Any], problem_of: Callable[[Any], str | None]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(the lines as they stand in the file, [{file, reason}] of what cannot be used). No file: no lines.
+    """(the lines as they are in the file, [{file, reason}] of unusable lines). No file: no lines.
 
     parse: makes JSON of bytes, or raises ValueError. problem_of: why a line is none of this file, None when it is one.
     """

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ledger of a testbed: ``<results_dir>/<testbed_id>/ledger.jsonl``, one JSON object a line, only ever appended to.
 
-A line has ``number`` (from 1), ``utc``, ``event``, what that event tells, and ``previous``, the SHA-256 of the line before; so a line that is changed, removed
-or put in between breaks the chain. ``ledger.head`` ({number, sha256} of the last line) tells when the last lines are gone. A line is on the disk (fsync)
-before what it tells of is written: a controller that dies leaves at most a line of files that are not there yet, and they are collected again.
+A line has ``number`` (from 1), ``utc``, ``event``, the data of that event, and ``previous``, the SHA-256 of the line before; so a line that is changed, removed
+or put in between breaks the chain. ``ledger.head`` ({number, sha256} of the last line) shows when the last lines are gone. A line is on the disk (fsync)
+before the files that it names are written: a controller that dies leaves at most a line of files that are not there yet, and they are collected again.
 
-A teardown works from the records on the hosts. Only where one of these is lost, the last line ``claimed`` of the host tells which copy of it is to be
-believed. A ledger that is lost begins anew.
+A teardown works from the records on the hosts. Only where one of these is lost, the last line ``claimed`` of the host says which copy of it is to be
+believed. A ledger that is lost begins again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def append(testbed_dir: str, event: str, **details: Any) -> None:
     with open(os.path.join(testbed_dir, FILE), "ab+") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         last, end = _last(handle)
-        # What follows the last whole line was cut off while it was written, so nobody was told that it was kept.
+        # The text after the last whole line was cut off while it was written, so no one was informed that it was kept.
         handle.truncate(end)
         head = _head(testbed_dir)
         number = _number(last) + 1 if last else 1
@@ -48,7 +48,7 @@ def append(testbed_dir: str, event: str, **details: Any) -> None:
             **details,
             "previous": _digest(last) if last else "",
         }
-        # Of a controller that died between the line and the head, the head is one line behind.
+        # If a controller died between the line and the head, the head is one line behind.
         if head and not (last and (_digest(last) == head["sha256"] or _number(last) == head["number"] + 1)):
             line["lost"] = head
         content = json.dumps(line, sort_keys=True, separators=(",", ":")).encode()
@@ -63,7 +63,7 @@ def append(testbed_dir: str, event: str, **details: Any) -> None:
 
 
 def read(testbed_dir: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(lines that are whole, findings): what of the chain does not hold, as verify.py tells findings. Both are empty where there is no ledger."""
+    """(lines that are whole, findings): the breaks of the chain, as verify.py reports findings. Both are empty where there is no ledger."""
     lines: list[dict[str, Any]] = []
     findings: list[dict[str, Any]] = []
     head, previous, number = _head(testbed_dir), "", 0
@@ -105,7 +105,7 @@ def read(testbed_dir: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def of_run(lines: list[dict[str, Any]], run_id: str) -> dict[str, str | None]:
-    """{file of the run: its SHA-256 when it was last written, None for one that was removed}, as these lines tell."""
+    """{file of the run: its SHA-256 when it was last written, None for one that was removed}, as in these lines."""
     files: dict[str, str | None] = {}
     for line in lines:
         if line.get("run") == run_id and isinstance(line.get("files"), dict):
@@ -114,7 +114,7 @@ def of_run(lines: list[dict[str, Any]], run_id: str) -> dict[str, str | None]:
 
 
 def claimed(lines: Sequence[Mapping[str, object]], host: str) -> str:
-    """The SHA-256 of what the testbed claims on a host, by the last line about it; empty where none tells."""
+    """The SHA-256 of the testbed's claims on a host, by the last line about it; empty where there is none."""
     mine = [line for line in lines if line.get("event") == "claimed" and line.get("host") == host]
     return str(mine[-1].get("sha256") or "") if mine else ""
 
@@ -124,7 +124,7 @@ def digests(files: dict[str, bytes | None]) -> dict[str, str | None]:
 
 
 def against(run_dir: str, kept: list[str]) -> tuple[str, list[dict[str, Any]]]:
-    """(what the ledger says, findings) of a run. 'silent': it tells nothing of the run; 'holds': all is as it tells; 'broken': it is not.
+    """(state of the ledger, findings) of a run. 'silent': it does not name the run; 'holds': all is as it says; 'broken': it is not.
 
     kept: the files of the run of which the ledger has to know, relative to it.
     """
@@ -137,7 +137,7 @@ def against(run_dir: str, kept: list[str]) -> tuple[str, list[dict[str, Any]]]:
 
 
 def unlike(run_dir: str, present: dict[str, str | None]) -> list[dict[str, Any]]:
-    """[{file, reason}] of the results of a run that are not those which the ledger tells of; nothing where it tells nothing of the run.
+    """[{file, reason}] of the results of a run that are not those which the ledger names; nothing where it does not name the run.
 
     present: {points/<name>/result.json: its SHA-256, None when it cannot be read}.
     """
@@ -166,7 +166,7 @@ def unlike(run_dir: str, present: dict[str, str | None]) -> list[dict[str, Any]]
 def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> Iterator[dict[str, Any]]:
     for name, sha256 in sorted(expected.items()):
         place = os.path.normpath(name)
-        # What leads out of the run, and what is no file, is not even opened.
+        # A path that leads out of the run, or is not a file, is not even opened.
         if place.startswith(("..", "/")) or (
             os.path.exists(os.path.join(run_dir, name)) and not os.path.isfile(os.path.join(run_dir, name))
         ):

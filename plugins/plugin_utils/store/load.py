@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads a run folder back. What can be read is read; what cannot is listed with the reason, never skipped in silence."""
+"""Reads a run folder back. Readable files are read; the others are listed with the reason, never skipped in silence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONAL: dict[str, Callable[[], Any]] = {
     "started_utc": str,
     "finished_utc": str,
 }
-# Of a result: what the others of its run, layer or workload say in the same words.
+# The parts of a result that others of its run, layer or workload say in the same words.
 WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
 FILES = ("raw", "job", "series")  # each with what was recorded of a file
 SAME = frozenset(
@@ -142,12 +142,12 @@ def run_names(results_dir: str, testbed_id: str) -> list[str]:
 
 
 def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> list[str]:
-    """The folders of these runs, each once; without names those of all runs of the testbed, without that of all testbeds."""
+    """The folders of these runs, each once; without names the folders of all runs of the testbed, without a testbed of all testbeds."""
     if testbed_id is None:
         folders = store.runs(results_dir)
     else:
         check_testbed(testbed_id)
-        # Of ten thousand names the folder is not listed ten thousand times.
+        # For ten thousand names the folder is not listed ten thousand times.
         known = set(run_names(results_dir, testbed_id)) if run_ids else set()
         folders = [
             os.path.join(results_dir, testbed_id, run_id)
@@ -205,7 +205,7 @@ def read_around(folder: str) -> Run:
             run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}", (dict,)) or {}
     if os.path.exists(os.path.join(folder, "run.json")):
         run.record = _read(run, "run.json", (dict,)) or {}
-    # What an import could not use, as importer.py lists it.
+    # Files that an import could not use, as importer.py lists it.
     unread = run.record.get("unread")
     run.damaged += [
         {"file": str(row.get("file")), "reason": str(row.get("reason"))}
@@ -242,7 +242,7 @@ def read_run(folder: str) -> Run:
 def _results(
     index: point_index.Index, folder: str, points: str, added: additions.Additions
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """(results, damaged, checksum of the rows) by name. Of each result the index keeps what is no bin; of the bins, the sums of each cell."""
+    """(results, damaged, checksum of the rows) by name. The index keeps each result without its bins, and the bins as the sums of each cell."""
     sums, fresh = _Sums(), set()
 
     def describe(name: str, status: os.stat_result) -> dict[str, Any]:
@@ -468,10 +468,10 @@ def _cell(result: Mapping[str, object]) -> tuple[str, ...]:
 
 
 class _Sums:
-    """The bins of measured points added up by cell: {bins, points}, which stands in each point of a cell in the place of its own.
+    """The bins of measured points added up by cell: {bins, points}, which is in each point of a cell in the place of its own.
 
     The bins of ten thousand points take a gigabyte, and nothing but their sums is asked for (cells.pool). The points of a cell mostly follow one
-    another, so the sums of one cell grow while those of all others are packed.
+    another, so the sums of one cell grow while the sums of all others are packed.
     """
 
     def __init__(self) -> None:

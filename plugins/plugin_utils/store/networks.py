@@ -5,7 +5,7 @@
 
     {host, target, address, started_utc, seconds?, streams?, to_target_bits_s?, from_target_bits_s?, round_trip_ns?, round_trip_least_ns?, note?}
 
-``note`` says why the figures are absent. What is measured: module_utils/run/net_ceiling.py.
+``note`` says why the figures are absent. The measurement: module_utils/run/net_ceiling.py.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The index of a run's points: what their readers need of each, so that ten thousand results need not be read anew to be listed or reported.
+"""The index of a run's points: the parts that their readers need of each, so that ten thousand results need not be read again to be listed or reported.
 
-``index.sqlite`` lies in the run's folder. It is a cache and never the truth: what it says of a file holds while size, inode, time of the last change and the
+``index.sqlite`` is in the run's folder. It is a cache and never the truth: its words about a file hold while size, inode, time of the last change and the
 time that no program can set (ctime) are what they were when the file was read. So it may be deleted, copied or damaged. A new one is written beside
 it and takes its place whole: whoever reads goes on with the one that was opened, and of two writers the last one wins. Where nothing can be
-written, the same is made in a temporary database. What verifies results (verify.py) does not use it, but tells where it says something else.
+written, the same is made in a temporary database. The verification of results (verify.py) does not use it, but reports where it says something else.
 
-Each row carries the SHA-256 of its result.json, which the ledger knows, and a seal over all of it. A row that was edited in place is read anew.
+Each row carries the SHA-256 of its result.json, which the ledger knows, and a seal over all of it. A row that was edited in place is read again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FILE = "index.sqlite"
 SCHEMA = f"storlab.index/4 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
-# measurement: what additions.py tells a measurement by. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
+# measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
 SETTINGS = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers")  # of the workload
 FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
@@ -43,7 +43,7 @@ TABLES = {
     # of: what it is the sum of, so that it holds for exactly these files.
     "sums": "CREATE TABLE sums (of, direction, points, edges, counts, seal, PRIMARY KEY (of, direction))",
 }
-# A file may change twice within one tick of the file system's clock. What was changed this shortly before it was read is read again next time;
+# A file may change twice within one tick of the file system's clock. A file that changed this shortly before it was read is read again next time;
 # whole seconds are what file systems with a coarse clock give.
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_000_000_000
 
@@ -57,7 +57,7 @@ def name_of(point: bytes) -> str:
 
 
 def sealed(values: Sequence[object]) -> str:
-    """A seal over the columns of a row. It is no secret: it tells an edit of a row that did not think of it, and verify.py tells the others."""
+    """A seal over the columns of a row. It is not a secret: it shows an edit of a row that did not renew it, and verify.py shows the others."""
     return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -66,7 +66,7 @@ def identity(status: os.stat_result) -> str:
 
 
 class Index:
-    """The points of one run, those of the disk at the time of ``refresh``. A context: what was not saved is gone afterwards."""
+    """The points of one run, as on the disk at the time of ``refresh``. A context: unsaved changes are gone afterwards."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -174,7 +174,7 @@ class Index:
                 os.close(handle)
                 self.temporary = place
         database = sqlite3.connect(place)
-        # Nobody sees it before it is whole, so there is nothing to roll back.
+        # No one sees it before it is whole, so there is nothing to roll back.
         database.execute("PRAGMA journal_mode = OFF")
         database.execute("PRAGMA synchronous = OFF")
         if not beside:
@@ -226,7 +226,7 @@ def refresh(
     """Bring the index up to date with the folders ``names`` in ``points``; those that hold no result.
 
     describe: an entry of a point by its name and the status its result.json had before it was read.
-    unknown: keys of points that are read anew, whatever is known.
+    unknown: keys of points that are read again, whatever is known.
     """
     known = index.identities()
     missing, stale = [], []

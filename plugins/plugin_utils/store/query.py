@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Points of many runs, filtered and summarised by the runs' indexes: what did not change since it was indexed is not read again.
 
-The index is brought up to date first, so what is told is what the files say. Flags and failures that were added later (additions.py) count as the result's own.
+The index is brought up to date first, so the answer is as the files say. Flags and failures that were added later (additions.py) count as the result's own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SETTINGS = {
     **{name: name for name in point_index.SETTINGS if name != "block_size_bytes"},
 }
 TIMES = {"started_from": "started_s >= ?", "started_before": "started_s < ?"}
-# What groups are made by: where the points lie, or a column.
+# The keys of groups: the place of the points, or a column.
 PLACES = ("testbed_id", "run_id")
 GROUPS = (*PLACES, *NAMES.values(), *point_index.SETTINGS)
-# What is read of each point, before the columns that groups are made by.
+# The columns read of each point, before the columns that groups are made by.
 COLUMNS = ("point", "measurement", "flags", "status", "workload_id", "layer", "host", "variant", *point_index.FIGURES)
 AT = {name: place for place, name in enumerate(COLUMNS)}
 Row = tuple[Any, ...]
@@ -127,7 +127,7 @@ def _chosen(
 
 
 def _condition(where: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The filters that the index knows as a condition with question marks, and what stands in their place."""
+    """The filters that the index knows as a condition with question marks, and their values."""
     conditions = ["reason IS NULL", "elsewhere IS NULL"]
     values: list[Any] = []
     for columns, kind in ((NAMES, point_index.key), (SETTINGS, float)):
@@ -182,7 +182,7 @@ def _profiles(folder: str) -> set[str]:
         return set()  # a run without a record of what was asked for asked for no profile
 
 
-# ---------------------------------------------------------------- what is told of them
+# ---------------------------------------------------------------- the report on them
 
 
 def _place(folder: str) -> tuple[str, str]:
@@ -191,7 +191,7 @@ def _place(folder: str) -> tuple[str, str]:
 
 
 def _key(place: dict[str, str], by: Sequence[str]) -> Callable[[Row], Row]:
-    """What tells the group of a row of this run."""
+    """The key of the group of a row of this run."""
     behind = iter(range(len(COLUMNS), len(COLUMNS) + len(by)))
     parts = [None if name in PLACES else next(behind) for name in by]
     fixed = [place.get(name) for name in by]

@@ -5,7 +5,7 @@
 
 Hosts are measured by processes of their own: what they share (layers.json, run.json, prepared.json, search.json) is read, merged and replaced under a lock.
 Every file is there whole or not at all. A result.json is written once; what is known later is added beside it, see additions.py.
-The testbed's ledger (ledger.py) tells of each file before it is written.
+The testbed's ledger (ledger.py) names each file before it is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...module_utils.result import result as schema
 from ...module_utils.workload.point import Point
 from . import additions, beats, ledger, networks
 
-# What a host leaves for one point. meta.json is what its runner noted.
+# The files that a host leaves for one point. meta.json has its runner's notes.
 FILES = (
     "meta.json",
     *(name for engine in ENGINES.values() for name in (engine.raw_file, engine.job_file)),
@@ -36,9 +36,9 @@ FILES = (
     "series.json",
     *databases.RAWS.values(),
 )
-# What was to be measured: {point, layer, asked}, which archive.read_point is given. With it a result can be made again of its files (verify.py).
+# The request: {point, layer, asked}, which archive.read_point is given. With it a result can be made again of its files (verify.py).
 POINT = "point.json"
-# What lies beside a result.json, which is made of it.
+# Files beside a result.json, which is made of them.
 KEPT = (*FILES, POINT)
 # {file: shape (core/shape.py) that its readers rely on}
 SHAPES: dict[str, Any] = {
@@ -53,7 +53,7 @@ ADDED = {"points?": {str: object}}
 
 
 def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
-    """{point_id: result} of these points that are there already. What was measured differently is never written over."""
+    """{point_id: result} of these points that are there already. A point that was measured differently is never written over."""
     results, added = {}, additions.Additions(run_dir, json.loads)
     for point in points:
         path = os.path.join(run_dir, "points", point["point_id"], "result.json")
@@ -86,7 +86,7 @@ def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: M
 
 
 def write_preparation(run_dir: str, name: str, files: Mapping[str, object]) -> None:
-    """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
+    """preparation/<name>/: the input and output of fio when a layer was written or warmed up, apart from the points; the last of several times."""
     _write(run_dir, _whole(run_dir, f"preparation/{name}", files))
 
 
@@ -182,7 +182,7 @@ def refuse_unfit(run_dir: str) -> None:
 def add_layers(
     run_dir: str, layers: dict[str, Layer], variant: str | None = None, measured: Collection[str] = ()
 ) -> None:
-    """layers.json, to which every host of the run adds what it knows. What is measured in a variant is kept as it is in each (``variants``)."""
+    """layers.json, to which every host of the run adds what it knows. A layer measured in a variant is kept as it is in each (``variants``)."""
 
     def merged(known: dict[str, Any]) -> dict[str, object]:
         added = {}
@@ -213,7 +213,7 @@ def add_request(run_dir: str, identity: Mapping[str, object], request: Mapping[s
         variants = list(dict.fromkeys(entry["variant"] for entry in requests if "variant" in entry))
         return {**identity, "requests": requests, **({"variants": variants} if variants else {})}
 
-    # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
+    # The comparison uses the values that JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
     request = json.loads(json.dumps(request))
     _merge(run_dir, "run.json", merged, event="asked", host=host)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-# What spreadsheets take for the beginning of a formula; the two blanks are left out by some before they look.
+# The characters that spreadsheets take for the beginning of a formula; the two blanks are left out by some before they look.
 _BEGINS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 

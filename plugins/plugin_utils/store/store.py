@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stored runs, however many points they have: rows without histograms at once, whole results on request.
 
-Rows come from the run's index (point_index.py). What was added to the results later (additions.py) is no part of it and is merged each time.
+Rows come from the run's index (point_index.py). Later additions to the results (additions.py) are not in it and are merged each time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REQUIRED = (
     "repetition",
     "status",
 )
-# What grows with the run or with the number of hosts stays in the results.
+# Parts that grow with the run or with the number of hosts stay in the results.
 NOT_IN_ROWS = ("counters", "clients")
 
 
@@ -87,7 +87,7 @@ class Store:
         return self.added.to(content) if self.added else content
 
     def overview(self) -> dict[str, object]:
-        """What a list of runs says of this one; the keys that nothing is known of are absent."""
+        """The entry of this run in a list of runs; keys without a value are absent."""
         status = [row["status"] for row in self.rows]
         return without_none(
             {
@@ -112,7 +112,7 @@ class Store:
 
 
 def value(row: dict[str, Any], path: str) -> Any:
-    """What stands under a dotted path (``total.iops``), None when nothing does."""
+    """The value under a dotted path (``total.iops``), None when there is none."""
     place: Any = row
     for key in path.split("."):
         place = place.get(key) if isinstance(place, dict) else None
@@ -219,7 +219,7 @@ def entry_of(
     reason: str | None,
     sha256: str | None,
 ) -> dict[str, Any]:
-    """What the index keeps of a point, as far as rows need it. status: of result.json before it was read; the last three: what read_hashed said."""
+    """The columns that the index keeps of a point, for rows. status: of result.json before it was read; the last three: the answer of read_hashed."""
     entry = {
         "point": point_index.key(name),
         "sha256": sha256,
@@ -283,7 +283,7 @@ def read_result(path: str) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def read_hashed(path: str) -> tuple[dict[str, Any] | None, str | None, str | None]:
-    """What read_result says, and the SHA-256 of the file as far as it was read."""
+    """The answer of read_result, and the SHA-256 of the file as far as it was read."""
     sha256 = None
     try:
         with open(path, "rb") as handle:

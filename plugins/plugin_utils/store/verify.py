@@ -36,7 +36,7 @@ FILES_OF = ("raw", "job", "series")
 def verify(run_dir: str) -> dict[str, Any]:
     """{verdict, points, followed, ledger, findings, unproven}.
 
-    ledger: 'holds', 'broken' or 'silent', when it tells nothing of the run.
+    ledger: 'holds', 'broken' or 'silent', when it does not name the run.
     verdict: 'differs' when there is a finding, else 'unproven' when something could not be made again, else 'follows'.
     findings: [{file, field?, found?, follows?, reason}], file relative to the run. unproven: [{file, reason}].
     """
@@ -56,7 +56,7 @@ def verify(run_dir: str) -> dict[str, Any]:
     with contextlib.suppress(sqlite3.Error):
         findings += _index(run_dir, points)
     ledger_verdict, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))
-    # What is told of a field already need not be told of its file.
+    # A finding about a field need not be repeated for its file.
     findings += [mismatch for mismatch in wrong if mismatch["file"] not in {finding["file"] for finding in findings}]
     return {
         "verdict": "differs" if findings else "unproven" if unproven or not names else "follows",
@@ -70,7 +70,7 @@ def verify(run_dir: str) -> dict[str, Any]:
 
 
 def renamed(run_dir: str, recorded: Mapping[str, object]) -> list[dict[str, object]]:
-    """The finding of a run that lies in the folder of another name: the ledger tells of runs by the names of their folders."""
+    """The finding of a run that is in the folder of another name: the ledger names runs by the names of their folders."""
     name, run_id = os.path.basename(os.path.abspath(run_dir)), recorded.get("run_id")
     if run_id in (None, name):
         return []
@@ -107,7 +107,7 @@ def _index(run_dir: str, points: str) -> list[dict[str, object]]:
             content, reason, sha256 = store.read_hashed(path)
             if row["seal"] != point_index.sealed(values[:-1]):
                 findings.append(_finding_of_row(name, "was changed since it was written"))
-            # One of another file than the one that is there is out of date, and nobody uses it.
+            # One of another file than the one that is there is out of date, and no one uses it.
             elif sha256 and sha256 == row["sha256"]:
                 entry = store.entry_of(index, name, os.stat(path), content, reason, sha256)
                 if any(entry.get(column) != row[column] for column in columns):
@@ -223,7 +223,7 @@ def _point(points: str, name: str, recorded: Mapping[str, object]) -> tuple[list
 
 
 def _checksums(place: str, result: Mapping[str, object], files: dict[str, bytes]) -> Iterator[dict[str, object]]:
-    """What is not as the result says it was when it was made."""
+    """The differences from the time when the result was made."""
     for key in FILES_OF:
         record = result.get(key)
         if not isinstance(record, dict):

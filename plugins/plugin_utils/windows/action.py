@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions for Windows hosts share: the state script, steps that are one script each, and the record of what was there before.
+"""The common part of the actions for Windows hosts: the state script, steps that are one script each, and the record of the state before.
 
 The plans are made on the controller, so a Windows host needs nothing but PowerShell 5.1. On the controller only: it knows Ansible's classes.
 """
@@ -27,7 +27,7 @@ POWERSHELL = "ansible.windows.win_powershell"
 # States are three levels of lists and mappings deep.
 DEPTH = 6
 RETRY_EVERY_S = 2.0
-# What scripts/parts/windows_only/edition.ps1 says where another PowerShell runs it.
+# The words of scripts/parts/windows_only/edition.ps1 where another PowerShell runs it.
 OTHER_POWERSHELL = "ran this script; Windows PowerShell 5.1 is needed"
 
 
@@ -42,7 +42,7 @@ def refuse_unmarked(connection: Any, host: str) -> None:
 
 
 class WindowsRecord(KeptRecord):
-    """The record of one host and one area on the controller, as those of ESXi hosts."""
+    """The record of one host and one area on the controller, as for ESXi hosts."""
 
     FOLDER = "windows"
 
@@ -60,7 +60,7 @@ def _error_of(answer: dict[str, Any]) -> str:
 
 
 def lost(error: Exception) -> bool:
-    """Whether the connection broke. What pypsrp, pywinrm and requests say of that reaches actions as it is; the last are OSErrors."""
+    """Whether the connection broke. The exceptions of pypsrp, pywinrm and requests reach actions as they are; the last are OSErrors."""
     if isinstance(error, Failure):
         return error.code == "connection_lost"
     return isinstance(error, (AnsibleConnectionFailure, OSError)) or type(error).__module__.partition(".")[0] in (
@@ -102,7 +102,7 @@ class WindowsScripts:
         except Exception as error:
             if not lost(error):
                 raise
-            # Nobody knows whether it was carried out.
+            # It is unknown whether it was carried out.
             host = self.task_vars["inventory_hostname"]
             raise Failure(
                 "connection_lost",
@@ -217,7 +217,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
 
     @staticmethod
     def changes(done: list[Any]) -> list[Any]:
-        """Only the calls that changed something are told of."""
+        """Only the calls that changed something are reported."""
         return [call for call in done if call["answer"].get("changed")]
 
     def remember(self, data: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@
 """RAM disks of Arsenal Image Mounter: real drives of the Windows host, made and listed with its program aim_ll; see the package for states and steps.
 
 Its devices carry no mark of their own. The driver draws a new GUID for each (ImScsiGenerateUniqueId), which is the disk's serial and unique id. So the
-record on the controller, ``devices: {name: {device, size_bytes, boot, unique_id, serial, ready}}``, tells the testbed's devices from those of others.
+record on the controller, ``devices: {name: {device, size_bytes, boot, unique_id, serial, ready}}``, distinguishes the testbed's devices from others.
 The number of a device is chosen and recorded before it is made, so that one whose making broke off is found again: it has no unique id in the
 record, and must look as aim_ll leaves a new device, with its one partition of one size and nothing on it. ``fresh`` are names of devices that this very
 run has made, which need no such proof. ``carrying`` are unique ids of disks that carry datastores of this testbed, and are left as they are.
@@ -176,7 +176,7 @@ def with_program(steps: list[Step], program: str) -> list[Any]:
 def plan(
     state: State, listed: dict[str, Any], disks: list[Any], memory: Remembered, carrying: Set[str] = frozenset()
 ) -> list[Step]:
-    """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
+    """Devices to remove and to make. The further needs of the disks are planned by dressing, once they are there."""
     there, kept = present_disks(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
     for name, disk in there.items():

@@ -18,7 +18,7 @@ from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
 from .state import Disk, State
 
-# What cannot be overridden. A volume with another label is not looked into, so that nobody knows whether the file is there at all.
+# Refusals that cannot be overridden. A volume with another label is not looked into, so that it is unknown whether the file is there at all.
 FINAL = (
     "device_missing",
     "not_a_device",
@@ -35,9 +35,9 @@ FINAL = (
 
 
 def inspect(state: State, path: str) -> dict[str, Any]:
-    """What the state knows of a path: {path, resolved, type: disk, file, missing or what it is instead, size_bytes, disk, same, volume}.
+    """The state's facts about a path: {path, resolved, type: disk, file, missing or what it is instead, size_bytes, disk, same, volume}.
 
-    disk: the one with the path, or beneath the file. same: the numbers under which Windows has this very disk, too.
+    disk: the one with the path, or below the file. same: the numbers under which Windows has this very disk, too.
     """
     facts: dict[str, Any] = {
         "path": path,
@@ -86,7 +86,7 @@ def _places(disk: Disk) -> list[str]:
 
 
 def _beneath(state: State, path: str) -> Disk | None:
-    """The disk that a file lies on: the one that is mounted nearest to it."""
+    """The disk with a file: the one that is mounted nearest to it."""
     mounted = [
         (len(place), disk)
         for disk in state["disks"]
@@ -106,7 +106,7 @@ def judge(
 ) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden), as on Linux hosts.
 
-    layers: the published layers; a file lies on the disk of the layer beneath its own.
+    layers: the published layers; a file is on the disk of the layer below its own.
     """
     facts = inspect(state, layer["path"])
     path, refusals = facts["path"], purpose_refusals(facts, layer) if overwrite else []
@@ -147,7 +147,7 @@ def guard(
 
 
 def instance(state: State, layer: Layer) -> str | None:
-    """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
+    """The mark that distinguishes this very disk or file from a later one of the same name and identity; None when there is none.
 
     Targets give the LUN that follows another the same unique id, but only a new session shows it.
     """
@@ -288,7 +288,7 @@ def _usable(facts: dict[str, Any]) -> list[Failure]:
 
 
 def _virtual_disks(state: State, facts: dict[str, Any]) -> list[Failure]:
-    """The target server's virtual disks that lie on the disk, or are the file."""
+    """The target server's virtual disks that are on the disk, or are the file."""
     if facts["type"] == "file":
         files = [disk["path"] for disk in state["virtual_disks"] if disk["path"].lower() == facts["path"].lower()]
     else:

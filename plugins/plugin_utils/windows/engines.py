@@ -52,6 +52,6 @@ def environment(host: dict[str, Any], devices: dict[str, Any], engine: str) -> d
         "power_plan": host["power_plan"],
         "engine": {"name": engine, "path": host["program"], "version": host["version"]},
         "devices": devices,
-        # What stands in for a host announces itself; scripts/engine_host.ps1 says no such thing of a host.
+        # A stand-in announces itself; scripts/engine_host.ps1 reports no such thing of a host.
         **({"simulated": f"{host['product']}; its figures are made up"} if host.get("stand_in") else {}),
     }

@@ -16,9 +16,9 @@ A state is what that script returns::
      disks: [{number, lun, name, serial, unique_id, size_bytes, sector_bytes, bus, style, offline, read_only, boot, system, clustered,
               offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one,
               partitions: [{number, type, size_bytes, letter, folders: [where it is mounted beside]}]}],
-     volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
+     volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [the asked ones that exist]}
 
-A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.
+A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and its text for a person.
 ``secret`` is (user, password) for the script's parameter ``Chap``, or None. A call of another collection's module is
 ``{op, target, was, will, module, arguments}``.
 
@@ -40,7 +40,7 @@ FEATURE = "FS-iSCSITarget-Server"
 TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
 # Longer ones are refused by the Windows target and the Windows initiator, shorter ones by all.
 SECRET_LENGTH = (12, 16)
-# What the VHDX format holds, also where the disk is in memory; and what the target server takes.
+# The sizes that the VHDX format can have, also where the disk is in memory; and the sizes that the target server takes.
 LEAST_MIB, MOST_MIB = 3, 64 << 20
 # A disk's one MBR or GPT start and the reserved partition that Windows makes on GPT disks by itself carry no data.
 RESERVED = "Reserved"
@@ -59,7 +59,7 @@ def check_id(variable: str, testbed_id: str) -> str:
 
 
 def stamp(testbed_id: str, name: str = "") -> str:
-    """What marks a thing on a Windows host as this testbed's; the description of virtual disks and targets."""
+    """The mark of a thing on a Windows host as this testbed's; the description of virtual disks and targets."""
     return f"storlab testbed {testbed_id}" + (f": {name}" if name else "")
 
 
@@ -175,7 +175,7 @@ def never_touched(disk: Disk) -> list[tuple[str, str]]:
 def refuse_disk(
     disk: Disk, what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
 ) -> None:
-    """What a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
+    """The parts that a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
 
     proven: the caller knows the disk by more than its model and size, so that it may bring it online.
     """
@@ -212,7 +212,7 @@ def refuse_disk(
 
 
 def ready_steps(disk: Disk) -> list[Step]:
-    """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
+    """The steps that a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
     where, steps = f"disk {disk['number']}", []
     if disk["offline"]:
         steps.append(step("online", where, "offline", "online", "disk_online", Number=disk["number"]))

@@ -97,7 +97,7 @@ def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
             "Install it, name it in full in benchmark_windows.program, or say in benchmark_windows_download where it comes from.",
             program=name,
         )
-    # What runs there runs with all rights.
+    # A program there runs with all rights.
     steps = [step("folder", folder(params), None, "for administrators alone", "folder_private", Folder=folder(params))]
     url, path = params["download"]["url"], _file(params)
     calls = [
@@ -154,7 +154,7 @@ def absent_plan(memory: Remembered, state: State) -> tuple[Any, ...]:
 
 
 def uncollected(runs: list[Any]) -> list[Any]:
-    """Names of the runs of an engine that have ended and measured something: what is there has been taken by nobody."""
+    """Names of the runs of an engine that have ended and measured something: no controller has taken their results."""
     return [
         run["name"]
         for run in runs
@@ -163,7 +163,7 @@ def uncollected(runs: list[Any]) -> list[Any]:
 
 
 def refuse_uncollected(runs: list[Any]) -> None:
-    """Failure 'run_uncollected' for runs that have ended and still lie there: a controller removes each when it has its results."""
+    """Failure 'run_uncollected' for runs that have ended and are still there: a controller removes each when it has its results."""
     held = uncollected(runs)
     if held:
         raise Failure(
@@ -183,5 +183,5 @@ def ends(runs: list[Any]) -> list[Any]:
 
 
 def left_words(left: list[Any]) -> str:
-    """What is said of programs beside an engine that a run did not end. left: ['Dynamo.exe (4242)']."""
+    """The message about programs beside an engine that a run did not end. left: ['Dynamo.exe (4242)']."""
     return f"{', '.join(left)}: beside the engine still running, not known to be this run's, and left alone."

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NTFS on a disk of a Windows host, with the file that benchmarks overwrite; see the package for the shapes of states and steps.
 
-What marks a volume as the testbed's own is its label. A killed build leaves a disk between blank and labelled; the record names it by its unique id.
+The label marks a volume as the testbed's own. A killed build leaves a disk between blank and labelled; the record names it by its unique id.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def absent_plan(state: State, memory: Remembered, discard_contents: bool, going:
         refuse_disk(disk, f"Datastore {name}", unique_id=unique_id)
         parts = [part for part in disk["partitions"] if part["type"] != RESERVED]
         if len(parts) > 1 and not discard_contents:
-            # One is the datastore. What is in those without a drive letter nobody can say.
+            # One is the datastore. The contents of volumes without a drive letter are unknown.
             raise Failure(
                 "datastore_not_empty",
                 f"Disk {disk['number']} of datastore {name} has {len(parts)} partitions, and this testbed made one.",

@@ -4,7 +4,7 @@
 """RAM disks of Windows hosts; see the package for the shapes of states and steps.
 
 ``iscsi_target``: a virtual disk in memory of the iSCSI target server itself (path ``ramdisk:…``, documented at the method CreateRamWTDisk of its
-WMI class WT_Disk). It is no disk of this host, only a LUN for initiators, so its layer has no path. A restart of the service loses it.
+WMI class WT_Disk). It is not a disk of this host, only a LUN for initiators, so its layer has no path. A restart of the service loses it.
 
 ``aim``: a drive that Arsenal Image Mounter makes; see aim.py.
 

@@ -33,9 +33,9 @@ def parts(text: str) -> list[Any]:
 
 
 def script(name: str, windows_only: bool = True, scripts: str = SCRIPTS) -> str:
-    """The text of a script with its parts, which stand behind its parameters: PowerShell wants those first.
+    """The text of a script with its parts, which are behind its parameters: PowerShell wants those first.
 
-    windows_only: False leaves out the parts that run on Windows alone, for tests that stand in for them.
+    windows_only: False leaves out the parts that run on Windows alone, for tests that replace them.
     """
     text = read(name, scripts)
     wanted = [part for part in parts(text) if windows_only or not part.startswith(WINDOWS_ONLY)]

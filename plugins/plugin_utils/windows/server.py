@@ -151,7 +151,7 @@ def _closed(state: State, testbed_id: str) -> list[Any]:
 
 
 def users(state: State) -> list[Any]:
-    """What a restart of the service would lose."""
+    """The sessions that a restart of the service would lose."""
     return [
         f"RAM disk {disk['path']}" for disk in state["virtual_disks"] if disk["path"].lower().startswith(PREFIX)
     ] + [
@@ -182,7 +182,7 @@ def _restart() -> Step:
 
 
 def _loopback_given_back(state: State, memory: Remembered, testbed_id: str) -> list[Any]:
-    """While something of this testbed is left it may still be used. What others use is not restarted: the service reads the switch when it starts next."""
+    """While something of this testbed is left it may still be used. A service that others use is not restarted: it reads the switch when it starts next."""
     own = [item for item in state["virtual_disks"] + state["targets"] if stamped(item["description"], testbed_id)]
     if "loopback_was" not in memory or own or state["loopback"] == memory["loopback_was"]:
         return []
@@ -192,7 +192,7 @@ def _loopback_given_back(state: State, memory: Remembered, testbed_id: str) -> l
 
 
 def absent_plan(state: State, memory: Remembered, testbed_id: str) -> list[Step]:
-    """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
+    """The rule goes, the switch is given back, and the role goes when it came with this testbed and no one uses it any more."""
     calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if (
         memory.get("feature_was")
@@ -260,7 +260,7 @@ def noted(memory: Remembered, done: list[Any]) -> Remembered:
 
 
 def still_to_give_back(memory: Remembered, state: State, calls: list[Any]) -> Remembered:
-    """What is left of the record after these calls of absent_plan: while others use the role, what it was before is still to be given back."""
+    """The rest of the record after these calls of absent_plan: while others use the role, its earlier state is still to be given back."""
     ops = {call["op"] for call in calls}
     given = {"feature_was", "service_was"} if ops & {"feature", "service"} else set()
     # A build that was killed before it changed this has nothing to give back; kept, it would claim what others install later.

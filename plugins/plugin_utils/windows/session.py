@@ -220,7 +220,7 @@ def _sessions(state: State, iqn: str) -> list[Session]:
 
 
 def own_session(state: State, memory: Remembered, iqn: str) -> Session | None:
-    """This testbed's session with a target. Of a login that was interrupted no id is recorded; the only session there is taken for it."""
+    """This testbed's session with a target. No id is recorded for a login that was interrupted; the only session there is taken for it."""
     if iqn not in memory.get("sessions", []):
         return None
     known, present = memory.get("session_ids", {}).get(iqn), _sessions(state, iqn)
@@ -358,7 +358,7 @@ def absent_plan(state: State, memory: Remembered, expect_free: bool = True) -> l
 
 
 def still_to_give_back(memory: Remembered, state: State, steps: list[Step]) -> Remembered:
-    """What is left of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
+    """The rest of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
     kept = (
         memory.get("service_was") == "Stopped"
         and _running(state)
@@ -390,7 +390,7 @@ def remember(memory: Remembered, state: State, targets: list[Any], steps: list[S
 
 
 def note_sessions(memory: Remembered, before: State, after: State) -> Remembered:
-    """The record with the ids of the sessions that were made between two states; where two with one target were, nobody knows whose is whose."""
+    """The record with the ids of the sessions that were made between two states; where two with one target were, their owners are unknown."""
     ids = dict(memory.get("session_ids", {}))
     for iqn in memory.get("sessions", []):
         old = [session["id"] for session in _sessions(before, iqn)]

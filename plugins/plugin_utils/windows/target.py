@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The iSCSI target of Windows Server: targets, their LUNs and portals; see the package for the shapes of states and steps.
 
-What it cannot do is refused rather than weakened: a target has one CHAP name and secret and shows all its LUNs to everyone who may log in.
-What marks a target as the testbed's own is its description. It is given right after the target was made, so the names of targets that
-were about to be made are in the record, too. LUNs are mapped last: nobody sees one before CHAP is on.
+A request beyond its abilities is refused rather than weakened: a target has one CHAP name and secret and shows all its LUNs to everyone who may log in.
+The description of a target marks it as the testbed's own. It is given right after the target was made, so the names of targets that
+were about to be made are in the record, too. LUNs are mapped last: no one sees one before CHAP is on.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def is_ours(target: Target, testbed_id: str, memory: Remembered) -> bool:
 def refuse_foreign(
     state: State, targets: list[Any], testbed_id: str, memory: Remembered, expect_disks: bool = True
 ) -> None:
-    """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks those of layers may still be missing."""
+    """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks the disks of layers may still be missing."""
     for present in state["targets"]:
         if is_ours(present, testbed_id, memory):
             continue
@@ -407,7 +407,7 @@ def plan(
                     Description=stamp(testbed_id, lun["name"]),
                 )
             )
-    # Nobody is let in on an address that was not asked for while the targets are still being described.
+    # No one is let in on an address that was not asked for while the targets are still being described.
     steps += _portals(state, targets, memory, testbed_id, any_address)
     known = {present["name"].lower(): present for present in state["targets"]}
     for target in targets:
@@ -687,7 +687,7 @@ def _portal_words(portal: Portal) -> str:
 def absent_plan(state: State, memory: Remembered, testbed_id: str, expect_free: bool = True) -> list[Step]:
     """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
 
-    Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
+    Only a running service reports its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
     be logged in: in check mode nothing was taken away above.
     """
     target_service = service(state, TARGET_SERVICE)
@@ -719,7 +719,7 @@ def _others(state: State, memory: Remembered, testbed_id: str) -> list[Any]:
 
 
 def still_to_give_back(memory: Remembered, state: State, testbed_id: str) -> Remembered:
-    """What is left of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
+    """The rest of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
     return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
@@ -739,7 +739,7 @@ def remember(memory: Remembered, state: State, targets: list[Any], steps: list[S
 
 
 def note_secret(memory: Remembered, done: dict[str, Any]) -> None:
-    """Secrets cannot be read back, so a salted digest tells the next run whether one has changed."""
+    """Secrets cannot be read back, so a salted digest shows the next run whether one has changed."""
     if done["secret"]:
         side = "chap" if done["op"] == "chap" else "mutual_chap"
         user, password = done["secret"]
@@ -748,7 +748,7 @@ def note_secret(memory: Remembered, done: dict[str, Any]) -> None:
 
 
 def layers_of(targets: list[Any], published: dict[str, Layer]) -> list[Layer]:
-    """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
+    """The LUNs as layers, without their host. A target's LUN is read through a login only; the path of an earlier one of the host itself stays."""
     layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:

@@ -21,7 +21,7 @@ from ..nouns import CacheDisk, CacheStamp, CacheState, CacheTable
 from .cache_provider import CLEANER, Provider, gave_up, still_dirty
 
 REGISTER = "/sys/fs/bcache/register"
-# What the kernel evicts by, unless it is told otherwise.
+# The kernel's rule of eviction, unless another is set.
 POLICY = "lru"
 SUPERBLOCK, SUPERBLOCK_SECTOR = 4096, 8
 MAGIC = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
@@ -82,7 +82,7 @@ class Bcache(Provider):
     MODULES = ("dm_mod", "bcache")
 
     def _folder(self, name: str, part: str) -> str | None:
-        """What bcache shows of a part that it has."""
+        """The attributes of a part that bcache has."""
         mapping = self.tiers.parts(name).get(part)
         folder = f"/sys/block/{os.path.basename(mapping['device'])}/bcache" if mapping else ""
         return folder if folder and self.tiers.system.names(folder) else None

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Caches by LVM, in a volume group of the tier's own.
 
-The group is made of two mappings: the origin with LVM's header before it, and the blocks of the fast device. Header and what fills the last extent lie on the
+The group is made of two mappings: the origin with LVM's header before it, and the blocks of the fast device. Header and the rest of the last extent are on the
 fast device, so the origin is the volume's first to last byte and nothing is written to it. Each command sees these two devices alone, no other of the host.
 """
 
@@ -21,7 +21,7 @@ VOLUME, CACHE = "device", "cache"
 CONFIG = (
     'devices {{ dir="/dev" scan=["/dev"] use_devicesfile=0 obtain_device_list_from_udev=0 external_device_info_source="none" scan_lvs=0 '
     "multipath_component_detection=0 md_component_detection=0 filter={only} global_filter={only} }} "
-    # Nobody waits for udev, and no daemon stays. Nothing is kept in /etc/lvm.
+    # No step waits for udev, and no daemon stays. Nothing is kept in /etc/lvm.
     "activation {{ udev_sync=0 udev_rules=0 monitoring=0 }} backup {{ backup=0 archive=0 }} "
     'global {{ cache_check_executable="" use_lvmpolld=0 }}'
 )
@@ -56,7 +56,7 @@ class Lvm(OnDeviceMapper):
         volume = self.carrier(name)
         targets = self.tiers.targets(volume["numbers"], table=True) if volume else []
         if not volume or not targets or targets[0]["type"] != "cache" or volume["numbers"] != table["origin"]:
-            # What it was when it was made; its cache is gone.
+            # The state when it was made; its cache is gone.
             made = {"mode": (stamp or {}).get("mode"), "block_bytes": (stamp or {}).get("block_kib", 0) * 1024}
             return {**table, "cached": True, "origin": origin, "policy": CLEANER, **made}, None
         return {**table, **parse_cache_table(targets[0]["text"]), "cached": True, "origin": origin}, self.status(name)
@@ -107,7 +107,7 @@ class Lvm(OnDeviceMapper):
         what = f"The cache of {name} cannot be made"
         self._lvm(name, "pvcreate", "--dataalignment", "1m", volume, blocks, what=what)
         extent = f"{EXTENT_BYTES >> 20}m"
-        # A group that nothing activates by itself: what stands on it is for the testbed to begin.
+        # A group that nothing activates by itself: the testbed itself begins what is on it.
         self._lvm(
             name,
             "vgcreate",
@@ -120,7 +120,7 @@ class Lvm(OnDeviceMapper):
             blocks,
             what=what,
         )
-        # What lies there is data: LVM would wipe its beginning.
+        # The contents are data: LVM would wipe its beginning.
         quiet = ("--activate", "n", "--zero", "n", "--wipesignatures", "n", "--extents", "100%PVS")
         for title, device in ((VOLUME, volume), (CACHE, blocks)):
             self._lvm(name, "lvcreate", *quiet, "--name", title, group, device, what=what)
@@ -142,7 +142,7 @@ class Lvm(OnDeviceMapper):
         )
 
     def flush(self, name: str, state: CacheState, timeout_s: float) -> None:
-        # Within the time that is given, which LVM would not keep; what is told to LVM afterwards finds nothing to write.
+        # Within the time that is given, which LVM would not keep; later commands of LVM find nothing to write.
         super().flush(name, state, timeout_s)
         self._lvm(
             name,

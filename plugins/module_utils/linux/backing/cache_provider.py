@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What puts a cache into a tier (cache_tier.py), whoever it is: reading it, joining it, emptying it, taking it apart. One file a provider.
+"""The provider of a cache in a tier (cache_tier.py): reading it, joining it, emptying it, taking it apart. One file per provider.
 
 A provider never touches the tier's own mapping. It makes a device out of the origin and the fast device, and says the table by which the tier goes through
 it; when it has written everything to the origin, the tier goes to the origin again, and the provider takes its device apart.
@@ -30,14 +30,14 @@ def parse_cache_table(text: str) -> CacheTable:
         "fast": words[1],
         "origin": words[2],
         "block_bytes": int(words[3]) * SECTOR,
-        # What is said of no mode writes back.
+        # A cache without a mode writes back.
         "mode": (modes or ["writeback"])[0],
         "policy": words[5 + count],
     }
 
 
 def emptied(text: str) -> str:
-    """The arguments of a cache target as those of one that only cleans. It writes through: what it has written once is not dirty again."""
+    """The arguments of a cache target as for one that only cleans. It writes through: a block that it has written once is not dirty again."""
     words = text.split()
     features = [word for word in words[5 : 5 + int(words[4])] if word not in (*MODES, "passthrough")]
     return " ".join([*words[:4], str(len(features) + 1), *features, "writethrough", CLEANER, "0"])
@@ -66,7 +66,7 @@ class Provider:
     """A way to cache. tiers: the testbed's tiers (cache_tier.Caches), which make mappings and write."""
 
     NAME = ""
-    # Mappings of the fast device, and of the origin with a header before it, in the order in which they go. The first one tells providers apart.
+    # Mappings of the fast device, and of the origin with a header before it, in the order in which they go. The first one distinguishes providers.
     PARTS: tuple[str, ...] = ()
     MODULES: tuple[str, ...] = ()
     COMMANDS: tuple[str, ...] = ("dmsetup",)
@@ -103,7 +103,7 @@ class Provider:
         raise NotImplementedError
 
     def dismantle(self, name: str) -> None:
-        """Take the device apart, whatever of it is there. What the fast device holds stays."""
+        """Take the device apart, as far as it is there. The contents of the fast device stay."""
         for part in self.tiers.parts(name).values():
             self.tiers.unmap(part["name"])
 
@@ -111,20 +111,20 @@ class Provider:
         """Forget what is on the fast device, when the origin has everything."""
 
     def facts(self, name: str) -> dict[str, Any]:
-        """What figures depend on beside the mode, as far as it can be read."""
+        """The settings that figures depend on, beside the mode, as far as it can be read."""
         return {}
 
     # -- for those that put a header before the origin
 
     def below(self, name: str) -> str | None:
-        """major:minor of the origin beneath the mapping that has the header before it."""
+        """major:minor of the origin below the mapping that has the header before it."""
         part = self.tiers.parts(name).get(self.PARTS[0])
         targets = self.tiers.targets(part["numbers"], table=True) if part else []
         return targets[1]["text"].split()[0] if len(targets) > 1 else None
 
 
 class OnDeviceMapper(Provider):
-    """What those have in common whose cache is a target of device mapper."""
+    """The common part of providers whose cache is a target of device mapper."""
 
     MODULES = ("dm_mod", "dm_cache", "dm_cache_smq")
 
@@ -133,7 +133,7 @@ class OnDeviceMapper(Provider):
         raise NotImplementedError
 
     def status(self, name: str, flush: bool = False) -> dict[str, Any] | None:
-        """Of the cache; None of one that failed, or is not there. flush: when it has written its metadata."""
+        """The status of the cache; None for one that failed, or is not there. flush: when it has written its metadata."""
         mapping = self.carrier(name)
         targets = self.tiers.targets(mapping["numbers"], flush=flush) if mapping else []
         status = device_mapper.cache_status(targets[0]["text"]) if targets else None

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Caches of the kernel: a fast device before a slow one, put in and taken out beneath a device that stays. State, plan, steps.
+"""Caches of the kernel: a fast device before a slow one, put in and taken out below a device that stays. State, plan, steps.
 
 A tier is one device mapper device over its origin. Without the cache its table is the origin alone; with it, the origin through the fast device, by a provider
-(cache_provider.py: dm-cache, LVM, bcache). So what stands on it stays while the cache is put in and taken out, and what it holds is the same. It is this
+(cache_provider.py: dm-cache, LVM, bcache). So the layers on it stay while the cache is put in and taken out, and what it holds is the same. It is this
 testbed's when its UUID names the testbed and the tier. The stamp at the beginning of the fast device (cache_stamp) outlives a boot and says whether the cache
 may hold what the origin lacks.
 
@@ -115,7 +115,7 @@ def check_caches(caches: list[CacheTierCacheOption], layers: dict[str, Layer], p
 
 
 def table_of(targets: list[dict[str, Any]]) -> CacheTable | None:
-    """What a tier's table says: {cached, origin, size_bytes, …}, None of one that no tier has."""
+    """The parts of a tier's table: {cached, origin, size_bytes, …}, None for a table that no tier has."""
     if len(targets) != 1:
         return None
     target = targets[0]
@@ -128,12 +128,12 @@ def table_of(targets: list[dict[str, Any]]) -> CacheTable | None:
 
 
 def _of_stamp(cache: Cache) -> CacheStamp:
-    """What of a description its stamp says."""
+    """The part of a description that its stamp has."""
     return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
 
 
 def digest_of(shown: Mapping[str, object], layer: Layer | None) -> str:
-    """What tells an origin from others, in 32 characters: what the disk shows, or the layer and the making of what it stands on."""
+    """The identity of an origin, in 32 characters: the disk's own, or the layer and the generation of the disk below it."""
     if layer:
         detail = layer.get("detail") or {}
         proof = [
@@ -201,7 +201,7 @@ def _stamped(stamp: Cache | CacheStamp) -> CacheTable:
 
 
 def provider_of(described: Mapping[str, object]) -> str:
-    """Who puts a cache in, by its stamp or description. What says nothing is older than the others."""
+    """Who puts a cache in, by its stamp or description. A text without one is older than the others."""
     return str(described.get("provider") or DM_CACHE)
 
 
@@ -212,7 +212,7 @@ def failed(state: CacheState) -> bool:
 
 
 def _refuse_failed(name: str, state: CacheState) -> None:
-    """A cache that failed and wrote through is taken out; of one that wrote back nobody knows what is lost."""
+    """A cache that failed and wrote through is taken out; for one that wrote back the loss is unknown."""
     if failed(state) and (not state["stamp"] or must_flush(state["stamp"])):
         raise gave_up(name)
 
@@ -233,7 +233,7 @@ def _refuse_other_origin(name: str, state: CacheState) -> None:
 
 
 def differences(state: CacheState) -> list[str]:
-    """What of a tier cannot be followed, in words; mode, size of the blocks and whether there is a cache can."""
+    """The changes that a tier cannot follow, in words; mode, size of the blocks and whether there is a cache can."""
     table, origin, fast, stamp = state["table"], state["origin"], state["fast"], state["stamp"]
     differing = []
     if table and table["origin"] != origin["numbers"]:
@@ -349,12 +349,12 @@ class Caches:
         return None
 
     def mapping_names(self) -> list[str]:
-        """Of all mappings of the host."""
+        """All mappings of the host."""
         names = (self.system.read(f"/sys/block/{block}/dm/name") for block in self.system.names("/sys/block"))
         return [name for name in names if name]
 
     def block_sectors(self, path: str) -> int:
-        """What a disk reads and writes at least, in sectors of 512 bytes."""
+        """The least that a disk reads and writes, in sectors of 512 bytes."""
         folder = f"/sys/class/block/{os.path.basename(self.system.resolve(path))}"
         return int(self.system.read(f"{folder}/queue/logical_block_size") or SECTOR) // SECTOR
 
@@ -534,12 +534,12 @@ class Caches:
         run(["dmsetup", *words], what=what, remedy="Look at the message and at the kernel log of the host.")
 
     def _map(self, name: str, mapped: str, *table: str) -> None:
-        # Nobody waits for udev: its links are not used, and embedded machines have none.
+        # No step waits for udev: its links are not used, and embedded machines have none.
         what = f"The mapping {name} cannot be made"
         if len(table) == 1:
             self._dmsetup("create", name, "--uuid", mapped, "--noudevsync", "--table", table[0], what=what)
         else:
-            # Of several targets there is no other way without an input.
+            # For several targets there is no other way without an input.
             concise = ",".join([name, mapped, "", "rw", *table])
             self._dmsetup("create", "--noudevsync", "--concise", concise, what=what)
 
@@ -552,7 +552,7 @@ class Caches:
         self._dmsetup("remove", "--retry", "--noudevsync", name, what=f"The mapping {name} cannot be removed")
 
     def turn(self, name: str, table: str) -> None:
-        """Give the tier another table; I/O waits meanwhile."""
+        """Give the tier another table; I/O waits for it."""
         what = f"The table of {name} cannot be changed"
         self._dmsetup("reload", name, "--table", table, what=what)
         self._dmsetup("resume", "--noudevsync", name, what=what)
@@ -625,7 +625,7 @@ class Caches:
         self._look(name, state)
 
     def _look(self, name: str, state: CacheState) -> None:
-        """What the kernel has made of a step."""
+        """The kernel's state after a step."""
         live = self._live(name, state["stamp"])
         if not live["table"]:
             raise Failure(
@@ -676,7 +676,7 @@ class Caches:
         detail = {"provider": "cache_tier", "cache_tier": self._facts(cache, state)}
         if tier:
             identity.update(uuid=tier["uuid"], major_minor=tier["numbers"])
-            # What it holds is what its origin holds.
+            # Its contents are its origin's contents.
             below = ((parent or {}).get("detail") or {}).get("generation")
             detail["generation"] = below or tier["uuid"].split(":")[3][:12]
         delay = cache.get("emulated_delay") or ((parent or {}).get("detail") or {}).get("emulated_delay")
@@ -694,7 +694,7 @@ class Caches:
         }
 
     def _facts(self, cache: Cache, state: CacheState) -> dict[str, Any]:
-        """What figures of the tier depend on."""
+        """The settings that figures of the tier depend on."""
         provider = self.providers[provider_of(cache)]
         facts: dict[str, Any] = {"cached": cache["cached"], "origin": self._shown(state["origin"]["path"])}
         if cache["cached"]:
@@ -705,7 +705,7 @@ class Caches:
                 fast=self._shown(state["fast"]["path"]),
                 **provider.facts(cache["name"]),
             )
-            # LVM takes from the blocks what it needs for its metadata; before it has, nobody knows.
+            # LVM takes from the blocks what it needs for its metadata; before that the number is unknown.
             blocks = (state["status"] or {}).get("blocks")
             if provider.NAME != LVM:
                 blocks = provider.places(state["fast"], cache["block_kib"])["blocks"]

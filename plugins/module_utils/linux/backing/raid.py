@@ -219,12 +219,12 @@ def _words_of(array: ActiveArray) -> str:
 
 
 def chunk_bytes(wanted: RaidArrayOption) -> int:
-    """Of a wanted array; a mirror of two whole disks (RAID 1) has no chunks, and the kernel says 0."""
+    """For a wanted array; a mirror of two whole disks (RAID 1) has no chunks, and the kernel says 0."""
     return 0 if wanted["level"] == 1 else (wanted["chunk_kib"] or CHUNK_KIB) * 1024
 
 
 def differences(active: ActiveArray, wanted: RaidArrayOption, paths: list[str]) -> list[str]:
-    """What the array is instead of what is wanted, in words; empty when it is that."""
+    """The differences between the array and the wish, in words; empty when there are none."""
     differing = []
     if active["level"] != wanted["level"]:
         differing.append(f"its level is {active['level']} instead of {wanted['level']}")
@@ -567,7 +567,7 @@ class Arrays:
     def _wait(self, name: str, timeout_s: float) -> None:
         active = self._active(name)
         if active["array_state"] == "read-auto":
-            # One that was put together again begins with its first write, or when it is told.
+            # One that was put together again begins with its first write, or on a command.
             run(["mdadm", "--readwrite", active["device"]], what=f"RAID {name} cannot be made writable")
         wait_for(lambda: settled(self._active(name)), timeout_s, interval_s=0.5)
         active = self._active(name)
@@ -656,7 +656,7 @@ class Arrays:
         }
 
     def _facts(self, array: RaidArrayOption, active: ActiveArray | None, kept: dict[str, Any]) -> dict[str, Any]:
-        """What figures of the array depend on."""
+        """The settings that figures of the array depend on."""
         facts = {
             "level": array["level"],
             "chunk_bytes": chunk_bytes(array) or None,

@@ -24,7 +24,7 @@ from ..record import Record
 MIB = 1 << 20
 # Best first: brd is memory with a block layer; a loop device adds a worker thread; zram compresses and so depends on the data.
 PROVIDERS = ("brd", "tmpfs", "zram")
-# What the kernel puts behind the name of a file that is removed and still open.
+# The text that the kernel puts behind the name of a file that is removed and still open.
 DELETED = " (deleted)"
 
 
@@ -41,7 +41,7 @@ def check_disks(disks: list[Any]) -> dict[str, Any]:
 
 
 def _backing_file(loop: str) -> str:
-    """The file that a loop device stands on; also one whose name was removed, for the device keeps it."""
+    """The file behind a loop device; also one whose name was removed, for the device keeps it."""
     path = read_text(f"/sys/block/{loop}/loop/backing_file", default="").strip()
     return path[: -len(DELETED)] if path.endswith(DELETED) else path
 
@@ -198,7 +198,7 @@ class RamDisks:
             self.record.note_modules(before)
 
     def _claim(self, name: str, **disk: Any) -> None:
-        # A disk that is recreated is empty, whatever the layers above still hold in memory of the one before: this tells them.
+        # A disk that is recreated is empty, whatever the layers above still hold in memory of the one before: this informs them.
         disk["generation"] = self.record.data["disks"].get(name, {}).get("generation") or uuid.uuid4().hex[:12]
         self.record.data["disks"][name] = disk
         self.record.save()
@@ -440,5 +440,5 @@ class Area(converge.Area):
             provider = self.after["provider"]
             result["provider"], result["provider_reason"] = provider, self.reason
             result["layers"] = self.disks.layers(self.params["disks"], provider)
-        # Not of the steps: a disk that stays has none, and what shows a change is how the others stand beside it.
+        # Not of the steps: a disk that stays has none, and a change shows in the order of the others beside it.
         return {**result, "steps": steps, "diff": {"before": self.current, "after": self.after}}

@@ -73,7 +73,7 @@ def parse_superblock(head: bytes) -> dict[str, Any]:
 
 
 def _ext(head: bytes) -> str:
-    """Which of the three a superblock is of, by its features, as blkid tells them apart."""
+    """Which of the three a superblock is of, by its features, as blkid distinguishes them."""
     compatible, incompatible, read_only = struct.unpack_from("<III", head, EXT_FEATURES)
     if incompatible & ~EXT3_INCOMPATIBLE or read_only & ~EXT3_READ_ONLY:
         return "ext4"
@@ -81,7 +81,7 @@ def _ext(head: bytes) -> str:
 
 
 def read_superblock(device: str) -> dict[str, Any]:
-    """What the device itself holds: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
+    """The contents of the device itself: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
     return parse_superblock(block_device.read_direct(device, 65536))
 
 
@@ -131,7 +131,7 @@ def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
 
 
 def foreign_entries(names: Collection[str]) -> list[Any]:
-    """What lies on a datastore and is not the collection's own."""
+    """The things on a datastore that are not the collection's own."""
     return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
 
 
@@ -432,7 +432,7 @@ class Datastores:
     def _mount(self, wanted: Store) -> None:
         self._make_mount_point(wanted)
         _refuse_not_empty(wanted)
-        # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
+        # Not in fstab: a LUN on a RAM disk is a new one after the next boot of its target.
         over_nfs = wanted["filesystem"] == "nfs"
         run(
             [
@@ -454,7 +454,7 @@ class Datastores:
         )
 
     def refuse_other(self, wanted: Store) -> None:
-        """What is mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
+        """The file system mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
         fsid = nfs_volumes.fsid_of(self.mount_of(wanted["mount_point"]))
         if fsid not in nfs_volumes.fsids(wanted["uuid"]):
             raise Failure(
@@ -570,13 +570,13 @@ class Datastores:
     # -- away with it
 
     def plan_absent(self, discard: bool) -> list[Step]:
-        """What removing does; raises datastore_not_empty or device_in_use."""
+        """The steps of a removal; raises datastore_not_empty or device_in_use."""
         steps: list[Step] = []
         for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
             mount = self.mount_of(recorded["mount_point"])
             if mount:
                 alive = self._alive(mount, recorded)
-                # What lies on another host stays there.
+                # Things on another host stay there.
                 looked_at = alive and not recorded.get("server")
                 foreign = foreign_entries(os.listdir(recorded["mount_point"])) if looked_at else []
                 if foreign and not discard:
@@ -680,7 +680,7 @@ def wipe(device: str, fs_uuid: str) -> None:
 
 def layers_of(wanted: list[Store]) -> list[Layer]:
     """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
-    no path, because what lies on it (the disk of a guest) is reached through it."""
+    no path, because its contents (the disk of a guest) are reached through it."""
     files = {
         entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
         for entry in wanted
@@ -718,7 +718,7 @@ def layers_of(wanted: list[Store]) -> list[Layer]:
 
 # ---- the module
 
-# What a datastore looks like whose device does not exist yet (check mode on a fresh host).
+# The state of a datastore whose device does not exist yet (check mode on a fresh host).
 UNBORN = {
     "superblock": {"filesystem": None, "uuid": None, "label": ""},
     "mounted": None,

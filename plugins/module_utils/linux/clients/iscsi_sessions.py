@@ -137,7 +137,7 @@ class Area(converge.Area):
         return self.all_steps()
 
     def current(self, path: LoginTarget) -> LoginState:
-        """What there is of a target; nothing when the initiator gets another name."""
+        """The state of a target; nothing when the initiator gets another name."""
         if self.name == self.params["initiator_name"]:
             return self.iscsi.current(path)
         return {"record": None, "session": None, "luns": {}, "multipath": False, "busy": [], "in_force": None}

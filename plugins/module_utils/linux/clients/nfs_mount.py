@@ -27,7 +27,7 @@ OPTIONS = {"3": "vers=3,proto=tcp,nolock", "4.2": "vers=4.2,proto=tcp"}
 
 
 def source(entry: Store) -> str:
-    """What is mounted, as mount(8) and the mount table write it."""
+    """The mounted source, as mount(8) and the mount table write it."""
     server = f"[{entry['server']}]" if ":" in entry["server"] else entry["server"]
     return f"{server}:{entry['export']}"
 

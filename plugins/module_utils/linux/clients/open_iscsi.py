@@ -110,7 +110,7 @@ def edit_record(text: str, settings: dict[str, str]) -> str:
 
 
 def place_of(target: LoginTarget) -> str:
-    """What a session of ours is called in the record of the host."""
+    """The name of a session of ours in the record of the host."""
     return f"{target['iqn']},{portal_text(**target['portal'])}"
 
 
@@ -127,7 +127,7 @@ def plan(current: LoginState, target: LoginTarget, tuning: Tuning) -> list[Step]
     """Steps for one target.
 
     current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, multipath: whether multipathd joined any, busy: [...],
-    in_force: whether the session logged in with the wanted CHAP; None when nobody remembers}. Raises relogin_pending for a session that cannot log in with
+    in_force: whether the session logged in with the wanted CHAP; None when it is unknown}. Raises relogin_pending for a session that cannot log in with
     it now, because its disks are used.
     """
     name: Step = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
@@ -176,7 +176,7 @@ def plan(current: LoginState, target: LoginTarget, tuning: Tuning) -> list[Step]
     )
     if outdated or (lifelong and not current["busy"]):
         return [*steps, relogin]
-    # Of paths that multipathd joined it is the daemon's own (fast_io_fail_tmo, multipath.conf(5)), which sets it again after anybody.
+    # For paths that multipathd joined it is the daemon's own (fast_io_fail_tmo, multipath.conf(5)), which sets it again after anybody.
     if not current["multipath"] and session["recovery_tmo"] != str(tuning["replacement_timeout_s"]):
         steps.append(
             {
@@ -530,7 +530,7 @@ class OpenIscsi:
         self._login(target, step)
 
     def _recover(self, target: LoginTarget, step: Step) -> None:
-        """iscsid keeps trying on its own; a session that does not come back is made anew."""
+        """iscsid keeps trying on its own; a session that does not come back is made again."""
         if not wait_for(
             lambda: any(session["state"] == "LOGGED_IN" for session in [self.session(target)] if session),
             timeout_s=self.tuning["login_timeout_s"],
@@ -540,7 +540,7 @@ class OpenIscsi:
 
     @contextlib.contextmanager
     def _logged_in(self, target: LoginTarget) -> Iterator[LoginSession]:
-        """The session; what fails because somebody ends it meanwhile is told as that."""
+        """The session; a failure because somebody ends it at that time is reported as that."""
         try:
             session = self.session(target)
             if session is None:
@@ -632,7 +632,7 @@ class OpenIscsi:
         }
 
     def seen(self, paths: list[Any]) -> dict[tuple[str, int], Any]:
-        """{(iqn, lun): facts} of the disks that are there now, for check mode: nothing is read anew, waited for or proven."""
+        """{(iqn, lun): facts} of the disks that are there now, for check mode: nothing is read again, waited for or proven."""
         by_lun: dict[tuple[str, int], list[Any]] = {}
         for path in paths:
             session = self.session(path)
@@ -721,7 +721,7 @@ class OpenIscsi:
         going = self._disks_of(targets)
         for target in targets:
             for lun, disk in sorted(self.luns(self.session(target)).items()):
-                # What stands on several paths stays on those that are left.
+                # Layers on several paths stay on the paths that are left.
                 if set((multipath.map_of(disk["path"]) or {"disks": []})["disks"]) - going:
                     continue
                 # A udev worker may still be looking at a disk that just appeared.
@@ -767,7 +767,7 @@ class OpenIscsi:
             )
             wait_for(lambda: not self.daemon_runs(), timeout_s=15)
         if glob.glob("/sys/class/scsi_device/*"):
-            # Disks of others that came meanwhile.
+            # Disks of others that came since.
             self.record.data["modules"] = [name for name in self.record.data.get("modules", []) if name != "sg"]
         self.record.unload_modules()
         folders = [folder for folder in self.record.data.get("folders", []) if os.path.isdir(folder)]

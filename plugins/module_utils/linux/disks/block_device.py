@@ -18,7 +18,7 @@ from . import device_safety
 
 
 def device_numbers(path: str) -> str | None:
-    """'major:minor' of a block device node, None when path is no block device."""
+    """'major:minor' of a block device node, None when path is not a block device."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -43,8 +43,8 @@ def logical_block_bytes(path: str, root: str = "/") -> int | None:
 def read_direct(path: str, length: int, offset: int = 0) -> bytes:
     """Bytes of a device or file from the storage itself, past every cache. length, offset: multiples of the sector size. Raises OSError.
 
-    Before a direct read the kernel looks at what it wrote from its cache, and the first one tells of a write that was lost, whenever that was
-    (filemap_check_errors() in mm/filemap.c). It tells it once, so an error of input and output counts when it comes again.
+    Before a direct read the kernel looks at what it wrote from its cache, and the first one reports a write that was lost, whenever that was
+    (filemap_check_errors() in mm/filemap.c). It reports it once, so an error of input and output counts when it comes again.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
     try:
@@ -62,7 +62,7 @@ def read_direct(path: str, length: int, offset: int = 0) -> bytes:
 
 
 def users(path: str, with_openers: bool = True, system: device_safety.System | None = None) -> list[Any]:
-    """Everything that uses the device or what stands on it, in words a message can show; empty when it is free."""
+    """Everything that uses the device or the devices on it, in words that a message can show; empty when it is free."""
     facts = device_safety.usage(path, system, with_openers)
     if facts["type"] != "block":
         return []
@@ -81,7 +81,7 @@ def in_use(what: str, path: str, uses: Sequence[str]) -> Failure:
 
 
 def instance(path: str) -> str | None:
-    """What tells this very device or file from one of the same name and number that came after it; None when the kernel does not.
+    """The mark that distinguishes this very device or file from one of the same name and number that came after it; None when the kernel has none.
 
     diskseq (Linux 5.15, Documentation/ABI/stable/sysfs-block) is never given twice until the next boot.
     """

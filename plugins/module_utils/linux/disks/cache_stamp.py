@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-# What the device guard calls it, as blkid does with other signatures.
+# The name that the device guard gives it, as blkid does with other signatures.
 TYPE = "storlab_cache"
 # Prefixes of the UUIDs of device-mapper mappings: a tier, a part of one.
 MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
@@ -29,7 +29,7 @@ def pack(fields: Mapping[str, object]) -> bytes:
 
 
 def unpack(head: bytes | None) -> dict[str, object] | None:
-    """What a stamp says; None when there is none."""
+    """The contents of a stamp; None when there is none."""
     if not head or not head.startswith(MAGIC):
         return None
     try:

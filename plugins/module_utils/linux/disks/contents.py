@@ -13,7 +13,7 @@ from typing import Any
 
 from . import block_device
 
-# Nearly everything has something at one of its ends; what lies between is seen by chance only.
+# Nearly everything has something at one of its ends; the middle is seen by chance only.
 EDGE_BYTES = 1 << 20
 SAMPLE_BYTES = 4096
 SAMPLES_BETWEEN = 62
@@ -34,7 +34,7 @@ def places(size_bytes: int) -> list[tuple[int, int]]:
 
 
 def blank(samples: Iterable[bytes]) -> bool:
-    """Whether all of it is one byte again and again, as on a new disk (zeros) or on erased flash (ones). Of nothing it says False."""
+    """Whether all of it is one byte again and again, as on a new disk (zeros) or on erased flash (ones). False for nothing."""
     filling = None
     for sample in samples:
         filling = sample[:1] if filling is None else filling

@@ -64,7 +64,7 @@ def parse(buffer: bytes) -> list[dict[str, Any]]:
 
 
 def cache_status(text: str) -> dict[str, Any] | None:
-    """What the status of a cache says; None of a cache that failed.
+    """The parts of the status of a cache; None for a cache that failed.
 
     {block_bytes, used, blocks, dirty (blocks), counts: [read hits, read misses, write hits, write misses, demotions, promotions] since its table was
     loaded, mode, policy, migration_threshold (sectors), metadata_mode, needs_check}

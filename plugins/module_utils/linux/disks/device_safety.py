@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Proof that a path is the testbed's own device before anything is written to it. Rules and codes: docs/safety.md.
 
-``usage`` reads who uses a path; ``inspect`` adds what the host knows about the device itself. Two judgements stand on them: ``refusals`` is
+``usage`` reads who uses a path; ``inspect`` adds what the host knows about the device itself. Two judgements use them: ``refusals`` is
 pure and says why it must not be overwritten, and ``block_device.users`` says why it must not go.
 """
 
@@ -29,7 +29,7 @@ from . import cache_stamp, designators, nfs_volumes, scsi_pages
 from .facts import Export, Facts
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
-# What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
+# Refusals that cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
     "device_missing",
     "not_a_device",
@@ -128,7 +128,7 @@ class System:
         return None
 
     def loop_backing(self, name: str) -> tuple[str, int, str] | None:
-        """What is behind a loop device by number, which no path of sysfs tells: it may be one of another root."""
+        """The file behind a loop device by number, which no path of sysfs shows: it may be one of another root."""
         return loop_backing(self.real(f"/dev/{name}"))
 
     def listens(self, path: str) -> bool:
@@ -173,7 +173,7 @@ def _error_name(error: OSError) -> str:
 def usage(path: str, system: System | None = None, with_openers: bool = True) -> Facts:
     """Who uses a path, as far as this host's kernel and its tgtd know. Never opens the device: a dead one would keep the reader waiting.
 
-    Says ``type``, ``resolved``, and for a block device or file what counts for it and for what stands on it however high (partitions,
+    Says ``type``, ``resolved``, and for a block device or file all that counts for it and for every device on it (partitions,
     LVM, RAID, multipath, loop devices), and on its ``twins``, other paths to the same LUN: ``mounts`` (mount points, of every mount
     namespace), ``swap``, ``partitions``, ``holders``, ``loops``, ``exports`` ({software, name, serial, device, claims}), ``openers``
     ({pid, command, writes}) and ``above``, the devices at the top. All of it by number, see sought.py.
@@ -243,7 +243,7 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> Facts:
 
 
 def _held_as(status: os.stat_result) -> str:
-    """What tells the opened thing from another one of that name: a device's numbers, or a file's inode on its file system."""
+    """The mark that distinguishes the opened thing from another of that name: a device's numbers, or a file's inode on its file system."""
     if stat.S_ISBLK(status.st_mode):
         return numbers(status.st_rdev)
     return f"inode {status.st_ino} on {numbers(status.st_dev)}"
@@ -265,7 +265,7 @@ def hold(facts: Facts, flags: int = 0) -> int:
 
 
 def identity(path: str, system: System | None = None) -> Facts:
-    """What proves which device a path is: {path, type, major_minor, serial, naa, wwid, designators, mapped, mapped_uuid}; never opens it."""
+    """The proof of which device a path is: {path, type, major_minor, serial, naa, wwid, designators, mapped, mapped_uuid}; never opens it."""
     system = system or System()
     facts: Facts = {"path": path, "type": "missing"}
     try:
@@ -293,9 +293,9 @@ def _type(mode: int) -> str:
 
 
 def _stack(system: System, bottoms: list[tuple[str, str | None]], file: tuple[str, int] | None) -> dict[str, Any]:
-    """{node: {number, partitions, holders, loops}} of these and everything that stands on them however high.
+    """{node: {number, partitions, holders, loops}} of these and every device above them.
 
-    bottoms: (path, folder in sysfs), without a folder for a file; file: what tells that file from all others.
+    bottoms: (path, folder in sysfs), without a folder for a file; file: the mark that distinguishes that file from all others.
     """
     loops = [
         (name, system.resolve(backing), system.loop_backing(name))
@@ -374,7 +374,7 @@ def _identity_facts(system: System, folder: str) -> Facts:
         "serial": serial or system.read(f"{folder}/serial") or system.read(f"{folder}/device/serial"),
         "naa": naa[0] if naa else None,
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
-        # What the wwid may be on another kernel.
+        # The forms that the wwid has on other kernels.
         "designators": tuple(designators.of(system, folder)),
         "model": system.read(f"{folder}/device/model"),
     }
@@ -422,7 +422,7 @@ BLANK: Facts = {"signature": {}}
 
 
 def _signature(system: System, device: str) -> Facts:
-    """What a low-level probe finds: {'signature': {...}} (empty = blank) or {'signature_error': text}."""
+    """The result of a low-level probe: {'signature': {...}} (empty = blank) or {'signature_error': text}."""
     # -p reads the device itself; without it blkid answers from a cache that may describe another device of this name.
     done = system.run(["blkid", "-p", "-o", "export", device])
     if done is None:
@@ -456,7 +456,7 @@ def _lio_exports(system: System) -> list[Export]:
                         "serial": serial,
                         "device": system.resolve(device),
                         "number": _iblock_number(system.read(f"{core}/{adapter}/{name}/info") or ""),
-                        # Only iblock claims its device; then nobody else can have it mounted or in a RAID.
+                        # Only iblock claims its device; then no one else can have it mounted or in a RAID.
                         "claims": adapter.startswith("iblock_"),
                     }
                 )
@@ -470,7 +470,7 @@ def _iblock_number(text: str) -> str | None:
 
 
 def _nvmet_exports(system: System) -> list[Export]:
-    """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else tells."""
+    """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else shows it."""
     core = "/sys/kernel/config/nvmet/subsystems"
     exports: list[Export] = []
     for name in system.names(core):
@@ -728,7 +728,7 @@ def _block(facts: Facts, layer: Layer) -> list[Failure]:
     return reasons + identity_refusals(facts, layer)
 
 
-# What a user may prove a device by. A number or a size is no proof: the next disk of that name has them, too.
+# The properties by which a user may prove a device. A number or a size is not a proof: the next disk of that name has them, too.
 PROOFS: dict[str, str] = {"serial": "serial", "naa": "naa", "wwid": "wwid", "uuid": "mapped_uuid"}
 
 
@@ -743,7 +743,7 @@ def refuse_named(
 ) -> None:
     """The guard for a device that the user names instead of a layer; raises the first refusal, or identity_missing with the line to add.
 
-    what: what stands on it, such as 'LUN bench'. given: what the user says of it; any of the keys of PROOFS. tolerated: codes that are no reason.
+    what: the thing on it, such as 'LUN bench'. given: what the user says of it; any of the keys of PROOFS. tolerated: codes that are not a reason.
     """
     identity = {key: given[key] for key in PROOFS if given.get(key)}
     layer: Layer = {
@@ -775,7 +775,7 @@ def refuse_named(
 
 
 def hints(facts: Facts, given: Collection[str] = ()) -> dict[str, str]:
-    """What a user may write of a device. Other kernels write another WWID, so it is named only where nothing else is, or where the user gave one."""
+    """The words that a user may write for a device. Other kernels write another WWID, so it is named only where nothing else is, or where the user gave one."""
     known = cast("dict[str, str]", facts)
     shown = {key: known[fact] for key, fact in PROOFS.items() if known.get(fact)}
     better = {key: value for key, value in shown.items() if key != "wwid" or key in given}
@@ -796,7 +796,7 @@ def same_uuid(given: str | None, shown: str | None) -> bool:
 
 
 def identity_refusals(facts: Facts, layer: Layer) -> list[Failure]:
-    """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
+    """Every identity the layer was published with must hold, and one of them at least must distinguish it from other devices."""
     path, identity, proven, reasons = facts["path"], layer["identity"], False, []
     for key, code in (
         ("serial", "wrong_serial"),
@@ -879,7 +879,7 @@ def _use(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
-    # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial tells them apart.
+    # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial distinguishes them.
     generations = {None, generation({other["name"]: other for other in [*layers, layer]}, layer)}
     labels = {other["name"].partition("-")[2] for other in [layer, *targets]} if testbed_id else set()
     stamps = {
@@ -922,13 +922,13 @@ def _use(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -
 
 
 def _claims(facts: Facts) -> list[Failure]:
-    """The kernel gave the device, or one that stands on it, to somebody whom nothing else shows."""
+    """The kernel gave the device, or one above it, to somebody whom nothing else shows."""
     path = facts["path"]
     if facts.get("mounts") or facts.get("swap") or any(export.get("claims") for export in facts["exports"]):
         return []
     busy = facts.get("claim") == "EBUSY" and not facts["holders"]
     if facts.get("claimed_above") or (busy and (facts.get("signature") or facts.get("signature_error"))):
-        # Such as the disk of the system beneath an overlay: mounted, and in no table that a process can read.
+        # Such as the disk of the system below an overlay: mounted, and in no table that a process can read.
         what = ", ".join(facts.get("claimed_above") or [path])
         return [
             Failure(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one disk with a serial among those of a host, whatever its system."""
+"""The one disk with a serial among the disks of a host, whatever its system."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ def find(serial: str, size_bytes: int, timeout_s: int) -> str:
 
 
 def ensure(params: DiskBySerialParams, check_mode: bool) -> dict[str, object]:
-    """What the module disk_by_serial does; it only looks, in check mode too."""
+    """The work of the module disk_by_serial; it only looks, in check mode too."""
     return {"changed": False, "path": find(params["serial"], params["size_bytes"], params["timeout_s"])}

@@ -34,7 +34,7 @@ def map_of(path: str, root: str = "/") -> dict[str, Any] | None:
         if uuid.startswith(PREFIX):
             return {
                 "name": read_text(os.path.join(base, "dm/name"), default=""),
-                # The kernel's own name: nobody has to make it.
+                # The kernel's own name: it exists already.
                 "path": f"/dev/{os.path.basename(folder)}",
                 "uuid": uuid,
                 "wwid": uuid[len(PREFIX) :],
@@ -44,7 +44,7 @@ def map_of(path: str, root: str = "/") -> dict[str, Any] | None:
 
 
 def users(path: str, with_openers: bool = True) -> list[Any]:
-    """Everything that uses the disk or what stands on it, apart from multipathd and its map."""
+    """Everything that uses the disk or the devices on it, apart from multipathd and its map."""
     device_map = map_of(path)
     own = f"held by {os.path.basename(device_map['path'])}" if device_map else None
     return [
@@ -60,7 +60,7 @@ def join(what: str, naa: str, disks: list[str], timeout_s: float) -> dict[str, A
     Raises multipath_missing when multipathd makes none, multipath_differs when it made one of other disks.
     """
     device_map = map_of(disks[0])
-    # A udev worker or multipathd itself may still be looking at it: who only has it open is no obstacle.
+    # A udev worker or multipathd itself may still be looking at it: who only has it open is not an obstacle.
     if device_map is None and any(users(disk, with_openers=False) for disk in disks):
         return None
     if device_map is None:

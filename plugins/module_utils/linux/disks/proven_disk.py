@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} f
 
 
 def proofs(given: Mapping[str, object]) -> dict[str, Any]:
-    """What is said of a disk that tells it from others."""
+    """The words that distinguish a disk from others."""
     return {key: given[key] for key in device_safety.PROOFS if given.get(key)}
 
 
@@ -47,7 +47,7 @@ def present(given: Mapping[str, Any], system: device_safety.System) -> list[str]
 
 
 def look_up(given: Mapping[str, Any], system: device_safety.System) -> dict[str, object]:
-    """What a user says of a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
+    """The user's words for a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
     given = {key: value for key, value in given.items() if value not in (None, "")}
     path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}
     facts = device_safety.identity(system.resolve(path), system) if path else {"type": ""}

@@ -10,7 +10,7 @@ T10, EUI, NAA, NAME = 1, 2, 3, 8
 
 
 def _body(page: bytes, code: int) -> bytes:
-    """What a page holds after its header; empty when it is another page. Bytes behind its own length are not its."""
+    """The contents of a page after its header; empty when it is another page. Bytes behind its own length do not belong to it."""
     if len(page) < 4 or page[1] != code:
         return b""
     return page[4 : 4 + int.from_bytes(page[2:4], "big")]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A device or a file, and what stands on it, recognised under any name.
+"""A device or a file, and the devices on it, recognised under any name.
 
-A path proves nothing: a container or a jail has nodes of its own for the same device, and other paths to the same file. What counts is the number of a device
+A path proves nothing: a container or a jail has nodes of its own for the same device, and other paths to the same file. Only the number of a device counts
 (st_rdev), and the inode of a file with the number of its file system.
 """
 
@@ -27,7 +27,7 @@ LOOP_GET_STATUS64, LOOP_INFO64_BYTES = 0x4C05, 232
 # Programs that go through all devices of a host (udev, blkid, `losetup --find` in its race for a free one) have each open for a moment. Who has it
 # open is not decided until such a program had the time to end.
 PASSING_S, LOOK_S, PATIENCE_S = 1.0, 0.05, 5.0
-# What is no file of any file system.
+# Things that are not files of a file system.
 NO_FILE = ("socket:", "pipe:", "anon_inode:", "net:", "mnt:")
 
 
@@ -75,7 +75,7 @@ class Sought:
         )
 
     def behind_loop(self, backing: tuple[str, int, str] | None) -> bool:
-        """Whether it is what a loop device has behind it, as loop_backing tells."""
+        """Whether it is what a loop device has behind it, as loop_backing returns it."""
         return backing is not None and (backing[2] in self.devices or backing[:2] == self.file)
 
     def mounted(self, mount: Mount, pid: str) -> bool:
@@ -141,7 +141,7 @@ def btrfs_members(system: Any) -> dict[str, list[str]]:
 
 def twins(system: Any, folder: str) -> list[str]:
     """Folders in sysfs of the other disks that are the same one, such as a LUN that was logged in to at two portals without multipath."""
-    # What several paths were put together to is judged by itself.
+    # The device that several paths were joined to is judged by itself.
     names = set() if "dm" in system.names(folder) else designators.worldwide(designators.of(system, folder))
     size = system.read(f"{folder}/size")
     folders = [system.resolve(f"/sys/block/{name}") for name in system.names("/sys/block")] if names else []

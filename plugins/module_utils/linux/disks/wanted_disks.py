@@ -15,12 +15,12 @@ from .. import mounts
 from ..host import read_text
 from . import contents, device_safety, disk_serial, proven_disk
 
-# Drives of optical media and floppies, which are no disks.
+# Drives of optical media and floppies, which are not disks.
 OTHER_DRIVES = re.compile(r"(sr|scd|fd)\d+")
 
 
 def look(named: list[dict[str, object]], folders: list[str], unused: bool) -> dict[str, Any]:
-    """What host_probe says of disks and folders. unused: look at every disk, too."""
+    """The answer of host_probe about disks and folders. unused: look at every disk, too."""
     system = device_safety.System()
     return {
         "disks": disks() if unused else [],
@@ -59,7 +59,7 @@ def disks(root: str = "/sys/block", table: str = mounts.TABLE, held: Callable[[s
     result, sources = [], {source for mount in mounts.read(table) for source in mounts.sources(mount)}
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         folder = f"{root}/{name}"
-        # Disks of memory, loops and what stands on other disks have no device behind them.
+        # Disks of memory, loops and devices on other disks have no device behind them.
         if not os.path.exists(f"{folder}/device") or OTHER_DRIVES.fullmatch(name):
             continue
         parts = [entry for entry in os.listdir(folder) if entry.startswith(name)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the target providers share: the description of targets, its checks, the guard before an export, the layers."""
+"""The common part of the target providers: the description of targets, its checks, the guard before an export, the layers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _unique(variable: str, values: Sequence[str | int]) -> None:
 
 
 def _resolved(variable: str, lun: IscsiTargetTargetLunOption, layers: dict[str, Layer]) -> ExportedLun:
-    """{device, parent, expected, generation, purpose}: what the LUN stands on."""
+    """{device, parent, expected, generation, purpose}: the device below the LUN."""
     if bool(lun["layer"]) == bool(lun["device"]):
         raise bad_value(
             f"{variable} lun {lun['name']}",
@@ -171,7 +171,7 @@ def _resolved(variable: str, lun: IscsiTargetTargetLunOption, layers: dict[str, 
 
 
 def refuse_unsafe(lun: ExportedLun, target: str, testbed_id: str) -> None:
-    """The device guard before a LUN is exported. What the testbed itself published may carry its own signature."""
+    """The device guard before a LUN is exported. A device that the testbed itself published may carry its own signature."""
     facts = device_safety.inspect(os.path.realpath(lun["device"]))
     layer: Layer = lun["expected"]
     if not layer:

@@ -42,7 +42,7 @@ TPG_ATTRIBUTES = {
     "demo_mode_discovery": "0",
     "cache_dynamic_acls": "0",
 }
-# What figures depend on and this collection leaves as the kernel has it: of a backstore, and of a target.
+# Settings that figures depend on and this collection leaves as the kernel has them: of a backstore, and of a target.
 STORE_FACTS = (
     "emulate_write_cache",
     "emulate_fua_write",
@@ -99,7 +99,7 @@ def wanted_entries(testbed_id: str, targets: list[ExportedTarget], hba: str) -> 
                         Entry(f"{acl}/lun_{lun['lun']}", DIR),
                         Entry(f"{acl}/lun_{lun['lun']}/lun_{lun['lun']}", Link(f"{tpg}/lun/lun_{lun['lun']}")),
                     ]
-        # The portals come last: nobody can log in to a target that is only half described.
+        # The portals come last: no one can log in to a target that is only half described.
         entries += [
             Entry(f"{tpg}/np/{portal_text(portal['address'], portal['port'])}", DIR) for portal in target["portals"]
         ]
@@ -218,7 +218,7 @@ def cut_off(
     """The LUNs of initiators that are logged in with CHAP names or secrets which the steps replace, as ``lost_luns`` has them.
 
     Their sessions go on, and cannot log in again once their connection breaks. same: (target, initiator) whose names and secrets are those that the testbed
-    has set before; whatever somebody wrote over them meanwhile, the sessions logged in with these.
+    has set before; even if somebody wrote over them since, the sessions logged in with these.
     """
     written = {step["path"] for step in steps if step["op"] == "write"}
     cut: list[LostLun] = []
@@ -354,7 +354,7 @@ class Configfs:
                     }
                 )
         for hba in sorted(path for path in recorded if not _is_store(path) and os.path.isdir(self.at(path))):
-            # What others put below an adapter of ours keeps it.
+            # A thing that others put below an adapter of ours keeps it.
             if all(f"{hba}/{name}" in adapters for name in self.subfolders(hba)):
                 adapters[hba] = DIR
         return adapters
@@ -486,7 +486,7 @@ class LioTarget:
         refuse_foreign(self.configfs.existing(), current, targets, self.testbed_id, recorded)
 
     def lost_luns(self, current: dict[str, str | Link], steps: list[Step], patience_s: float) -> list[LostLun]:
-        """What logged-in initiators would lose by the steps; waits for sessions that are just ending."""
+        """The loss of logged-in initiators by the steps; waits for sessions that are just ending."""
 
         def lost() -> list[LostLun]:
             recorded = self.record.data.get("targets", [])
@@ -498,7 +498,7 @@ class LioTarget:
     def cut_off(
         self, current: dict[str, str | Link], steps: list[Step], targets: list[ExportedTarget]
     ) -> list[LostLun]:
-        """What initiators would lose with their next broken connection, because the steps replace what they logged in with."""
+        """The loss of initiators with their next broken connection, because the steps replace what they logged in with."""
         names, kept = self.record.data.get("targets", []), self.record.data.get("chap", {})
         same = {
             (target["name"], initiator["iqn"])

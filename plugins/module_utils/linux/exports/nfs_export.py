@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NFS exports of the kernel's server (nfsd): what is there, the plan, its steps.
 
-What is exported is the mount point of a datastore of this host, so that what clients see is proven to be the testbed's file system: its UUID is the
-``fsid`` of the export, and clients find it in /proc/fs/nfsfs/volumes. The exports lie in a file of the testbed's own below /etc/exports.d, and are
+The mount point is exported of a datastore of this host, so that the clients' file system is proven to be the testbed's file system: its UUID is the
+``fsid`` of the export, and clients find it in /proc/fs/nfsfs/volumes. The exports are in a file of the testbed's own below /etc/exports.d, and are
 announced and withdrawn one by one: ``exportfs -r`` would drop what others announced by hand.
 
 A server that runs is used as it is. One that does not is started, and stopped by the last testbed that uses it.
@@ -263,7 +263,7 @@ def _server_text(server: dict[str, Any]) -> str:
 
 
 def argument(path: str, client: str) -> str:
-    """What exportfs(8) calls an export."""
+    """The name of an export in exportfs(8)."""
     return f"[{client}]:{path}" if ":" in client else f"{client}:{path}"
 
 
@@ -303,7 +303,7 @@ class Exports:
         }
 
     def _others(self, etab: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """What is announced that no testbed claims, without what was when the server was started: nobody relied on that."""
+        """Announcements that no testbed claims, without the ones from the start of the server: no one relied on these."""
         before = self.record.data.get("announced_before")
         if before is None or self.record.has_heirs():
             return set()
@@ -313,7 +313,7 @@ class Exports:
 
     @staticmethod
     def refuse_unproven(wanted: list[Any]) -> None:
-        """What is exported must be the file system that the layer says, mounted where it says."""
+        """The export must be the file system that the layer names, mounted where it says."""
         for entry in wanted:
             mount = mounts.mounted_at(mounts.read(), entry["path"])
             shows = (
@@ -433,7 +433,7 @@ class Exports:
                 remedy=f"Look at the message, at the kernel log of the host, and at what listens on port 2049 of {', '.join(server['addresses'])}.",
             )
             if os.path.exists(f"{NFSD}/v4_end_grace") and "4.2" in server["versions"]:
-                # Nobody has to wait for clients that cannot exist.
+                # No one has to wait for clients that cannot exist.
                 write_text(f"{NFSD}/v4_end_grace", "Y\n")
         finally:
             self.record.note_modules(before)
@@ -509,7 +509,7 @@ class Exports:
 
     def forget(self) -> None:
         # When a client asks, the kernel loads more by itself, such as rpcsec_gss_krb5. It needs what came with the server, so it came later, and
-        # what came with the server cannot go before it. What is in use stays.
+        # what came with the server cannot go before it. Things in use stay.
         ours = set(self.record.data.get("modules", []))
         self.record.data["modules"] = sorted(ours | modules_that_need(ours))
         self.record.unload_modules()
@@ -549,7 +549,7 @@ def open_on(client: str) -> set[str]:
 
 
 def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Layer]:
-    """The exports as layers, without their host; nobody can measure one where it is made."""
+    """The exports as layers, without their host; none can be measured where it is made."""
     return [
         {
             "name": f"target-{entry['name']}",

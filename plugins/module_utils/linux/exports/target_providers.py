@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can make iSCSI targets on a Linux host: one file each, and one line here.
+"""The providers of iSCSI targets on a Linux host: one file each, and one line here.
 
-A provider has OPTIONS, an argument specification of what it alone is told; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
+A provider has OPTIONS, an argument specification of the options that it alone has; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
 KERNEL_MODULES, which the host must have; FIRST_LUN, the lowest number of a LUN, and SHARES_LUNS, whether it shows all LUNs of a target to each
 initiator; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for and returns ``{changed, steps, diff, layers}``. params
-are those of iscsi_target.SPEC and OPTIONS.
+are in iscsi_target.SPEC and OPTIONS.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The user-space iSCSI target tgt: a tgtd of the testbed's own, told what to do through its control socket.
+"""The user-space iSCSI target tgt: a tgtd of the testbed's own, controlled through its control socket.
 
 tgtadm takes CHAP secrets only among its arguments, where every user of the host can read them. So it is given a stand-in of the
 same length and sent to a socket of ours, which puts the secret in its place and passes the request on to tgtd.
@@ -136,7 +136,7 @@ def plan(
     """Steps {op, target, was, will, argv}; an account step carries its user, never a secret.
 
     current: {running, portals, accounts, targets}. page_cache: whether tgtd reads and writes through the page cache.
-    A target gets its ACL last: until then nobody can log in.
+    A target gets its ACL last: until then no one can log in.
     """
     steps: list[Step] = []
 
@@ -250,7 +250,7 @@ def newly_exported(
 def cut_off(current: TgtState, targets: list[ExportedTarget], changed: set[str], kept: set[str]) -> list[LostLun]:
     """The LUNs of initiators that are logged in with CHAP names or secrets other than those that are wanted, as ``lost_luns`` has them.
 
-    Their sessions go on, and cannot log in again once their connection breaks. changed, kept: the names whose secret is known to be another one, or the same.
+    Their sessions go on, and cannot log in again once their connection breaks. changed, kept: the names whose secret is known to be another, or the same.
     """
     cut: list[LostLun] = []
     for target in targets:
@@ -286,7 +286,7 @@ def _plan_target(
             "serial": unit_serial(testbed_id, lun["name"], lun.get("generation")),
             "device": lun["device"],
             "flags": "" if page_cache else "direct",
-            # What bypasses the page cache has to come in blocks of the device; the initiator is told of them.
+            # I/O that bypasses the page cache has to come in blocks of the device; the initiator learns their size.
             "block_bytes": 512 if page_cache else lun["block_bytes"],
         }
         for lun in target["luns"]
@@ -367,7 +367,7 @@ def _plan_target(
 
 
 def hash_secret(secret: str, salt: str) -> str:
-    """tgtd never shows a secret again; its hash in the record (0600) tells whether it changed."""
+    """tgtd never shows a secret again; its hash in the record (0600) shows whether it changed."""
     return hashlib.pbkdf2_hmac("sha256", secret.encode(), bytes.fromhex(salt), HASH_ROUNDS).hex()
 
 
@@ -421,7 +421,7 @@ class TgtTarget:
         return set(accounts) & set(self.record.data.get("accounts", {}))
 
     def changed_accounts(self, accounts: dict[str, str]) -> set[str]:
-        """Accounts whose secret is not the one tgtd was given, as far as the record tells."""
+        """Accounts whose secret is not the one tgtd was given, as far as the record shows."""
         known = self.record.data.get("accounts", {})
         return {
             user
@@ -571,7 +571,7 @@ class secret_in_request:
 
 
 def wwid(testbed_id: str, lun_name: str, generation: str | None = None) -> str:
-    """The name of the disk that tgt derives from the SCSI id: NAA type 6, then its last 31 characters, 0 for each that is no hexadecimal digit."""
+    """The name of the disk that tgt derives from the SCSI id: NAA type 6, then its last 31 characters, 0 for each that is not a hexadecimal digit."""
     return "naa.6" + re.sub(r"[^0-9a-f]", "0", scsi_id(testbed_id, lun_name, generation)[-31:])
 
 

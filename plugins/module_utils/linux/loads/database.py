@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A private database whose data lie on a layer of the testbed: what is there, the plan, its steps. database_<name>.py has what is special of each.
+"""A private database whose data are on a layer of the testbed: the state, the plan, its steps. database_<name>.py has what is special of each.
 
-It is nobody else's: made by a user without rights, in a folder of its own, reached through a socket in a private folder and through no
+It is private: made by a user without rights, in a folder of its own, reached through a socket in a private folder and through no
 network, and ended by its pid. The distribution's own databases are not looked at.
 
     <mount point>/storlab-database/storlab.json   whose it is {testbed_id, …}
     <mount point>/storlab-database/data/          the cluster
-    /run/storlab-database/<testbed_id>/           socket, log of the server, scripts and log of the driver: nothing of it lies on what is measured
+    /run/storlab-database/<testbed_id>/           socket, log of the server, scripts and log of the driver: nothing of it is on the measured layer
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def mount_of(params: DatabaseLoadParams) -> str:
 
 
 def missing(cluster: type[Cluster], lacks: list[str], bin_dir: str | None, looked_in: list[str]) -> Failure:
-    """What says that programs are not there."""
+    """The sentence about missing programs."""
     return Failure(
         f"{cluster.NAME}_missing",
         f"{cluster.TITLE}'s {', '.join(lacks)} are not {'in ' + bin_dir if bin_dir else cluster.WHERE}.",
@@ -160,13 +160,13 @@ def plain(value: Any) -> str:
 
 
 def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
-    """Steps to {warehouses, version, settings}. current: {made, loaded, version, settings, running} as the stamp tells, and whether it runs."""
+    """Steps to {warehouses, version, settings}. current: {made, loaded, version, settings, running} as in the stamp, and whether it runs."""
     steps: list[Step] = []
 
     def add(op: str, target: str, was: object, will: object) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will})
 
-    # What was interrupted while it was loaded holds rows, and nobody knows which: it says that none are loaded.
+    # A database that was interrupted while it was loaded holds unknown rows: it says that none are loaded.
     whole = current["made"] and all(
         current[key] == wanted[wish]
         for key, wish in (("loaded", "warehouses"), ("version", "version"), ("driver", "driver"))
@@ -202,13 +202,13 @@ class Cluster:
     TITLE: ClassVar[str]
     # Which of its programs is the server.
     SERVER: ClassVar[str]
-    # Of the programs that are not found: where they have to be, and what brings them.
+    # For programs that are not there: where they have to be, and the package that has them.
     WHERE: ClassVar[str]
     PACKAGES: ClassVar[str]
     USERS: ClassVar[tuple[str, ...]]
-    # Of the settings these keep the cluster private, or belong to another variable; the rest is the user's.
+    # These settings keep the cluster private, or belong to another variable; the rest is the user's.
     OWN_SETTINGS: ClassVar[frozenset[str]]
-    # Of an empty cluster beside its log, and of a warehouse after loading.
+    # The size of an empty cluster beside its log, and of a warehouse after loading.
     EMPTY_MIB: ClassVar[int]
     WAREHOUSE_MIB: ClassVar[int]
     LEAST_BUFFERS_MIB: ClassVar[int]
@@ -231,7 +231,7 @@ class Cluster:
 
     @staticmethod
     def settings_of(params: DatabaseLoadParams, run_dir: str) -> dict[str, str]:
-        """What the server is told beside its own defaults."""
+        """The server's settings beside its own defaults."""
         raise NotImplementedError
 
     def make_data(self) -> None:
@@ -295,7 +295,7 @@ class Cluster:
         return pid if pid and start_ticks(pid) == self.record.data.get("start_ticks") else None
 
     def stamp(self, folder: str) -> dict[str, Any] | None:
-        """What the folder says whose it is; raises database_foreign when it is not this testbed's."""
+        """The owner that the folder names; raises database_foreign when it is not this testbed's."""
         if not os.path.lexists(folder):
             return None
         stamp = None if os.path.islink(folder) else read_json(os.path.join(folder, "storlab.json"))
@@ -421,7 +421,7 @@ class Cluster:
             self.sql(text, what=f"Loading {what} failed", timeout_s=3600)
 
     def sql(self, text: str, what: str = "The database did not answer", timeout_s: float = 600) -> str:
-        """What the client prints, columns apart by |."""
+        """The client's output, columns apart by |."""
         script = os.path.join(self.run_dir, "script.sql")
         replace(script, text, self.user)
         try:
@@ -506,7 +506,7 @@ class Cluster:
 
 
 def replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> None:
-    """A small file whose owner stays, or becomes the user. The folder is the database's alone, so nobody puts a link there."""
+    """A small file whose owner stays, or becomes the user. The folder is the database's alone, so no one puts a link there."""
     with open(path, "w", encoding="utf-8") as handle:
         handle.write(text)
     if user:
@@ -541,7 +541,7 @@ def runs_as(pid: int, program: str, uid: int) -> bool:
 
 
 def processes_in(folder: str) -> list[int]:
-    """Processes that work in a folder, which is where those of a server are."""
+    """Processes that work in a folder, as a server's processes do."""
     pids = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():

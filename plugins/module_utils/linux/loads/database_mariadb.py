@@ -103,7 +103,7 @@ class Mariadb(Cluster):
             "max_connections": str(MOST_USERS + 20),
             "innodb_buffer_pool_size": f"{params['shared_buffers_mib']}M",
             "innodb_log_file_size": f"{params['max_wal_mib']}M",
-            # A client that was ended is no news.
+            # A client that was ended is not news.
             "log_warnings": "1",
         }
 

@@ -94,7 +94,7 @@ class Postgresql(Cluster):
             "max_wal_size": f"{params['max_wal_mib']}MB",
             "log_destination": "stderr",
             "logging_collector": "off",
-            # A transaction that is tried again is no news, and thousands of them would fill memory.
+            # A transaction that is tried again is not news, and thousands of them would fill memory.
             "log_min_messages": "fatal",
         }
 
@@ -117,7 +117,7 @@ class Postgresql(Cluster):
         append(os.path.join(self.data, "postgresql.conf"), "include 'storlab.conf'\n")
 
     def start_server(self, settings: dict[str, str]) -> dict[str, Any]:
-        # What is left of one that was killed, whose locks name a process that was looked for and is gone.
+        # The remains of one that was killed, whose locks name a process that was looked for and is gone.
         pid_file = os.path.join(self.data, "postmaster.pid")
         if os.path.exists(pid_file):
             os.unlink(pid_file)
@@ -173,13 +173,13 @@ _SEGMENT = re.compile(r"/SYSV[0-9a-f]{8} ")
 
 
 def segments_of(pid: int) -> list[int]:
-    """Ids of the System V segments that a server has mapped; other shared memory lies in files of its private folder."""
+    """Ids of the System V segments that a server has mapped; other shared memory is in files of its private folder."""
     maps = read_text(f"/proc/{pid}/maps", default="").splitlines()
     return sorted({int(line.split()[4]) for line in maps if _SEGMENT.search(line)})
 
 
 def free_segments(segments: list[int], uid: int) -> None:
-    """Of what a server had, what is left and nobody uses. Numbers are used again, so owner and users are looked at."""
+    """The remains of a server that no process uses. Numbers are used again, so owner and users are looked at."""
     table = [line.split() for line in read_text("/proc/sysvipc/shm", default="").splitlines()[1:]]
     left = {int(fields[1]) for fields in table if fields[6] == "0" and int(fields[7]) == uid}
     for segment in segments:

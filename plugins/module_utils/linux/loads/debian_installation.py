@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A Debian installed on a measured disk and timed: a file system, the packages from the end of the same disk, each unpacked and configured by dpkg.
 
-The disk is proven by the device guard before each write. What an earlier installation left there is known by the UUID of its file system, which is made of
-the testbed's and the layer's names, and by where it is mounted; anything else on the disk is refused. Whatever ends an installation, the file system is
+The disk is proven by the device guard before each write. The remains of an earlier installation are known by the UUID of its file system, which is made of
+the testbed's and the layer's names, and by where it is mounted; anything else on the disk is refused. The file system is, however an installation ends,
 unmounted and its signature wiped, so that the disk is as empty as before; where not even that was possible, the next one begins with it.
 """
 
@@ -53,7 +53,7 @@ UNMOUNT_S = 60
 STEPPED_S = 0.5
 ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 ARCHIVES = "var/cache/apt/archives"
-# What scripts of packages expect in /dev (null, zero, full, random, urandom, tty).
+# The nodes that scripts of packages expect in /dev (null, zero, full, random, urandom, tty).
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -90,7 +90,7 @@ def not_installed(states: str) -> list[str]:
 
 
 def refusals(facts: Facts, layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[Failure]:
-    """What the guard has against the disk, but for the file system of an earlier installation."""
+    """The refusals of the guard for the disk, except for the file system of an earlier installation."""
     reasons = device_safety.refusals(facts, layer, (), testbed_id, list(layers.values()))
     if (facts.get("signature") or {}).get("UUID") == filesystem_uuid(testbed_id, layer["name"]):
         reasons = [reason for reason in reasons if reason.code != "signature_present"]
@@ -169,7 +169,7 @@ class Installation:
 
     def _unmount(self) -> None:
         def gone() -> bool:
-            # What was killed with the installation may take a moment to end.
+            # A process that was killed with the installation may take a moment to end.
             run(["umount", self.mount_point], ok=(0, 1, 32), timeout_s=600)
             return mounts.mounted_at(mounts.read(), self.mount_point) is None
 
@@ -308,7 +308,7 @@ class Installation:
         return [entry["file"] for entry in self.entries]
 
     def _prepare_root(self) -> None:
-        """What dpkg and the scripts of packages need to be there, and no package brings."""
+        """The files that dpkg and the scripts of packages need, and that no package brings."""
         try:
             for folder in ("info", "updates", "triggers", "alternatives", "parts"):
                 os.makedirs(os.path.join(self.mount_point, "var/lib/dpkg", folder), exist_ok=True)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Packages of Debian and all that they need, downloaded once by the controller's own apt and kept as one file for installations without a network.
 
-Nothing of the controller's system is touched: apt is given a state, a cache and an empty list of installed packages of its own. What was asked for once is
+Nothing of the controller's system is touched: apt has a state, a cache and an empty list of installed packages of its own. A package that was asked for once is
 not asked for again, so that all repetitions and all guests install the very same versions::
 
     <cache_dir>/<SHA-256 of the index>.medium       what package_medium.py says

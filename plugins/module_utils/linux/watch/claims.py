@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a testbed claims on this host, for the controller to keep a second time: a teardown then finds its way where the records are lost.
+"""The claims of a testbed on this host, for the controller to keep a second time: a teardown then finds its way where the records are lost.
 
     {boot_id, areas: {area: {record, witnesses: {path: instance}, sha256: of the record's file}}}
 
 A record (record.py) is the only thing that makes an object the testbed's. One that comes back from the controller is older than what is there, so it claims
-nothing that cannot be told from what came after it under the same name. Most areas compare on their own: the UUID of a file system, the serial of a
-backstore, the command line and the start of a process. A RAM disk and a LIO target are known by their names only, so a witness tells which one was meant.
+nothing that cannot be distinguished from what came after it under the same name. Most areas compare on their own: the UUID of a file system, the serial of a
+backstore, the command line and the start of a process. A RAM disk and a LIO target are known by their names only, so a witness shows which one was meant.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def restore(
 
 
 def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, object]:
-    """What the claims name, to be looked for once their records are gone: {kind: [name], areas: [area], witnesses: {path: instance}, boot_id}.
+    """The names in the claims, to be looked for once their records are gone: {kind: [name], areas: [area], witnesses: {path: instance}, boot_id}.
 
-    before: what was known earlier. Of an earlier start of the host only what outlives one is kept.
+    before: the names known earlier. From an earlier start of the host only names that outlive one are kept.
     """
     known = before or {}
     same = known.get("boot_id") == claims["boot_id"]
@@ -115,7 +115,7 @@ def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[s
 
 
 def still(names: dict[str, Any]) -> dict[str, object]:
-    """Of these names (``made``) what they still may mean on this host: no device that came later under the number of one, nothing of an earlier start."""
+    """The meaning that these names (``made``) may still have on this host: no device that came later under the number of one, nothing of an earlier start."""
     if not names:
         return {}
     if names.get("boot_id") != boot_id():
@@ -129,7 +129,7 @@ def still(names: dict[str, Any]) -> dict[str, object]:
 
 
 def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple[dict[str, Any], list[str]]:
-    """(record without what is not the very thing that was claimed, names of these). What is not there any more cannot be taken for another."""
+    """(record without what is not the very thing that was claimed, names of these). A thing that is not there any more cannot be taken for another."""
     record = copy.deepcopy(claim["record"])
     lost = []
     for name, place in sorted(_named(area, record, configfs).items()):
@@ -166,7 +166,7 @@ def lasting(area: str, record: dict[str, Any]) -> tuple[dict[str, Any], list[str
 
 
 def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
-    """{name: path} of what nothing but its name tells from others of this boot."""
+    """{name: path} of things that only their name distinguishes from others of this boot."""
     if area == "ramdisk":
         return {name: disk["path"] for name, disk in record.get("disks", {}).items() if disk["path"]}
     if area == "lio_target":
@@ -175,7 +175,7 @@ def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
 
 
 def boot_id() -> str:
-    """What identifies this start of the host."""
+    """The identity of this start of the host."""
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 

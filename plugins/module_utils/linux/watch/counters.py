@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Linux kernel counts while I/O is done: processors, one block device, network interfaces, and the threads of one process.
+"""The counters of a Linux kernel while I/O is done: processors, one block device, network interfaces, and the threads of one process.
 
 A *sample* is one reading: numbers that only grow, JSON-able, in the kernel's units. Samples can be combined number by number,
-so the difference of two is what happened between them, and differences add up. Only ``delta`` and ``told`` turn them into figures.
+so the difference of two is the work between them, and differences add up. Only ``delta`` and ``told`` turn them into figures.
 
 Formats: proc(5) (/proc/stat, /proc/net/dev, /proc/[pid]/stat) and the kernel's Documentation/block/stat.rst and admin-guide/iostats.rst.
 """
@@ -32,7 +32,7 @@ SECTOR_BYTES = 512
 # Where a direction's fields of the block statistics begin: I/O done, merged into others, sectors, milliseconds.
 DIRECTIONS = {"read": 0, "write": 4}
 BUSY_MS = 9
-# What the UUIDs of a cache tier and of its parts begin with (cache_tier), and of its status what does not only grow.
+# The first letters of the UUIDs of a cache tier and of its parts (cache_tier), and the parts of its status that do not only grow.
 CACHE_UUID, CACHE_PART = "STORLAB-CACHE", "STORLAB-CACHE-PART"
 CACHE_COUNTS = ("read_hits", "read_misses", "write_hits", "write_misses", "demotions", "promotions")
 CACHE_LEVELS = ("dirty", "used", "blocks", "block_bytes")
@@ -41,7 +41,7 @@ CACHE_LEVELS = ("dirty", "used", "blocks", "block_bytes")
 
 
 def sample(device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None) -> dict[str, Any]:
-    """One reading of this host, and of block devices ('major:minor'; those of layers by the layer's name) and of a process where they are given and still
+    """One reading of this host, and of block devices ('major:minor'; the devices of layers by the layer's name) and of a process where they are given and still
     there.
 
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
@@ -69,7 +69,7 @@ LOADS = ("load_1min", "load_5min", "load_15min")
 
 
 def levels() -> dict[str, float]:
-    """{load_1min, load_5min, load_15min, memory_used_percent} of this host as they are now, which are no counts.
+    """{load_1min, load_5min, load_15min, memory_used_percent} of this host as they are now, which are not counts.
 
     Memory in use is what the kernel could not give to others without swapping
     (MemTotal less MemAvailable, proc(5)); the contents of RAM disks are part of it."""
@@ -83,7 +83,7 @@ def levels() -> dict[str, float]:
 
 
 def device_number(path: str | None) -> str | None:
-    """'major:minor' of the block device that a path is, or of the one beneath the file; None where no one device is (RAM, network, several)."""
+    """'major:minor' of the block device that a path is, or of the one below the file; None where no one device is (RAM, network, several)."""
     if path is None:
         return None
     status = os.stat(path)
@@ -95,7 +95,7 @@ def device_number(path: str | None) -> str | None:
 def layer_devices(paths: dict[str, str]) -> dict[str, str]:
     """{layer: 'major:minor'} of the layers whose path is a block device of this host that has statistics.
 
-    Files are left out: what lies between a file and the device beneath it would be counted as if it took no time.
+    Files are left out: the layers between a file and the device below it would be counted as if it took no time.
     """
     numbers = {}
     for layer, path in paths.items():
@@ -120,7 +120,7 @@ def device_counts(number: str) -> dict[str, Any] | None:
 
 
 def unsplit_bytes(number: str) -> int | None:
-    """The largest request that a block device takes whole, however its memory lies; None when nothing tells."""
+    """The largest request that a block device takes whole, however its memory is laid out; None when nothing shows it."""
     folder = os.path.realpath(f"/sys/dev/block/{number}")
     queue = f"{folder}/queue" if os.path.isdir(f"{folder}/queue") else f"{os.path.dirname(folder)}/queue"
     sectors, segments, chunk = (
@@ -134,7 +134,7 @@ def unsplit_bytes(number: str) -> int | None:
 
 
 def nominal_mhz() -> float | None:
-    """The clock rate that the processor is sold with; None when nothing tells it.
+    """The clock rate that the processor is sold with; None when nothing shows it.
 
     What the processor's name says is nominal; base_frequency is too (intel_pstate). /proc/cpuinfo's 'cpu MHz' is the rate of the moment,
     which is a constant near the nominal one only where the kernel does not scale it, as in most virtual machines.
@@ -175,7 +175,7 @@ def _processors() -> dict[str, Any]:
 
 
 def _caches() -> dict[str, Any]:
-    """What the caches of testbeds count, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}, of bcache see ``_bcache``."""
+    """The counts of the caches of testbeds, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}, for bcache see ``_bcache``."""
     caches = {}
     for path in glob.glob("/sys/block/dm-*/dm/uuid"):
         words = (_read(path) or "").strip().split(":")
@@ -212,8 +212,8 @@ def _cache_below(number: str, words: list[str]) -> dict[str, Any] | None:
 def _bcache(number: str, backing: str) -> dict[str, Any] | None:
     """{reads: [of the tier, of its origin], levels: [dirty bytes]}.
 
-    bcache renews its own counts of hits and misses each 14 s only (stats.c: accounting_delay), too seldom for a point. What the tier was asked and its
-    origin was not came from the cache. Of writes nothing tells it: what is dirty is written to the origin later.
+    bcache renews its own counts of hits and misses each 14 s only (stats.c: accounting_delay), too seldom for a point. Requests to the tier that its
+    origin did not get came from the cache. Nothing shows it for writes: dirty data is written to the origin later.
     """
     reads = [(_read(f"{folder}/stat") or "").split() for folder in (f"/sys/dev/block/{number}", backing)]
     dirty_bytes = cache_bcache.read_size((_read(f"{backing}/bcache/dirty_data") or "").strip())
@@ -233,7 +233,7 @@ def _network() -> dict[str, Any]:
 
 
 def _threads(pid: int) -> dict[str, Any] | None:
-    """Processor ticks (user and system) of a process, with those of threads that ended, and of each thread that lives; None when it is gone."""
+    """Processor ticks (user and system) of a process, with the ticks of threads that ended, and of each thread that lives; None when it is gone."""
     whole = _ticks(f"/proc/{pid}/stat")
     if whole is None:
         return None
@@ -255,7 +255,7 @@ def _ticks(path: str) -> int | None:
 
 
 def combine(left: Any, other: Any, operation: Any) -> Any:
-    """Two samples or differences taken together number by number. What only one of them has is left out: it cannot be known for both."""
+    """Two samples or differences taken together number by number. A number that only one of them has is left out: it cannot be known for both."""
     if isinstance(left, dict):
         pairs = {key: combine(value, other[key], operation) for key, value in left.items() if key in other}
         return {key: value for key, value in pairs.items() if value is not None}
@@ -267,7 +267,7 @@ def combine(left: Any, other: Any, operation: Any) -> Any:
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What happened between two samples, still in the kernel's units."""
+    """The difference of two samples, still in the kernel's units."""
     changed: dict[str, Any] = combine(after, before, operator.sub)
     return _at_the_end(changed, after)
 
@@ -299,9 +299,9 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, layers: {<layer>: see ``layer_figures``},
     network: {name: {rx_bytes, tx_bytes}},
     caches: {<testbed>:<name>: {read_hits, read_misses, write_hits, write_misses, demotions, promotions, hit_percent, dirty_bytes, used_percent}},
-    interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency is from the
+    interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except for one core or thread. The device's latency is from the
     request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse. Hits and misses of a cache are I/Os,
-    promotions and demotions blocks, dirty_bytes what only it has at the end. Of bcache there are hits and misses of reads, and dirty_bytes.
+    promotions and demotions blocks, dirty_bytes the data that only it has at the end. For bcache there are hits and misses of reads, and dirty_bytes.
     """
     interval_s = changed["monotonic_s"]
     figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
@@ -325,7 +325,7 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
-    """Empty of a cache that was put in anew meanwhile, whose counts began at 0."""
+    """Empty for a cache that was put in again since, whose counts began at 0."""
     if "reads" in cache:
         return _bcache_figures(*(round(count) for count in (*cache["reads"], *cache["levels"])))
     if "counts" not in cache:
@@ -357,7 +357,7 @@ def _bcache_figures(reads: int, of_origin: int, dirty_bytes: int) -> dict[str, A
 
 
 def hit_percent(changed: dict[str, Any]) -> float | None:
-    """Of all caches of the host together, weighted by I/Os; None where none was asked."""
+    """For all caches of the host together, weighted by I/Os; None where none was asked."""
     figures = [_cache_figures(cache) for cache in changed.get("caches", {}).values()]
     hits, misses = (
         sum(cache.get(f"{way}_{what}", 0) for cache in figures for way in DIRECTIONS) for what in ("hits", "misses")
@@ -387,7 +387,7 @@ def _cpu_figures(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
 
 
 def _split(spent: list[Any]) -> tuple[Any, ...]:
-    """(busy, stolen, all) ticks. What the hypervisor gave to others was not spent by this host, but it was part of the time."""
+    """(busy, stolen, all) ticks. Time that the hypervisor gave to others was not spent by this host, but it was part of the time."""
     whole = sum(spent)
     return whole - spent[IDLE] - spent[IOWAIT] - spent[STEAL], spent[STEAL], whole
 
@@ -407,7 +407,7 @@ def _device_figures(device: dict[str, Any], interval_s: float) -> dict[str, Any]
 def layer_figures(changed: dict[str, Any]) -> dict[str, Any]:
     """{layer: {name, interval_s, read: {ios, bytes}, write: {ios, bytes}, merged_ios, in_flight, busy_percent, latency_mean_ns}} of a difference.
 
-    ``ios`` are requests as the device was given them, ``merged_ios`` what was put into them besides. ``in_flight`` is how many requests were in flight on
+    ``ios`` are requests to the device, ``merged_ios`` the requests that were merged into them. ``in_flight`` is how many requests were in flight on
     average: the milliseconds that all requests together took, over the time, which is Little's law. It is made of the two fields of reads and writes, and
     not of field 11 (weighted time), which counts discards and flushes too.
     """

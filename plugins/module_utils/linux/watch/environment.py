@@ -16,7 +16,7 @@ from ...core.layers import only_read
 from .. import mounts
 from ..disks.device_safety import System, inspect
 
-# What the firmware of virtual machines has for a vendor or a product.
+# The words in the firmware of virtual machines for a vendor or a product.
 GUEST_MAKERS = (
     "QEMU",
     "KVM",
@@ -62,7 +62,7 @@ ALUA = ("access_state", "preferred_path", "dh_state")
 PROVISIONING = ("thin_provisioning", "provisioning_mode", "zeroing_mode", "cache_type", "protection_type")
 LIMITS = ("max_hw_sectors_kb", "minimum_io_size", "optimal_io_size", "discard_granularity", "discard_max_bytes")
 MOUNT_STATS = "/proc/self/mountstats"
-# What initiator and target agreed on when they logged in, and what it costs an I/O: names of scsi_transport_iscsi's attributes.
+# The agreement of initiator and target at login, and its cost per I/O: names of scsi_transport_iscsi's attributes.
 ISCSI_SESSION = (
     "initial_r2t",
     "immediate_data",
@@ -77,7 +77,7 @@ ISCSI_CONNECTION = ("header_digest", "data_digest", "max_recv_dlength", "max_xmi
 
 
 def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, object]:
-    """Kernel, processor, memory, engine and the devices of the layers; what the host does not tell is absent."""
+    """Kernel, processor, memory, engine and the devices of the layers; values that the host does not have are absent."""
     system = system or System()
     return _known(
         {
@@ -158,7 +158,7 @@ def nfs_statement(text: str, mount_point: str) -> dict[str, str]:
 
 
 def network(system: System) -> dict[str, Any]:
-    """{interface: {mtu, speed_mbit_s, driver}} of those with hardware, be it virtual, and of bonds; not of what programs make and name anew."""
+    """{interface: {mtu, speed_mbit_s, driver}} of interfaces with hardware, be it virtual, and of bonds; without interfaces that programs make and rename."""
     interfaces = {}
     for name in system.names("/sys/class/net"):
         folder = f"/sys/class/net/{name}"
@@ -177,7 +177,7 @@ def network(system: System) -> dict[str, Any]:
 
 
 def _iscsi(whole: str, system: System) -> dict[str, object]:
-    """What was negotiated for the session through which a disk is reached; empty where it is no disk of iSCSI."""
+    """The agreement for the session through which a disk is reached; empty where it is not a disk of iSCSI."""
     session = re.search(r"/session(\d+)/", system.resolve(whole))
     if not session:
         return {}
@@ -189,7 +189,7 @@ def _iscsi(whole: str, system: System) -> dict[str, object]:
 
 
 def _known(facts: Mapping[str, object]) -> dict[str, object]:
-    """Without what the host did not tell, at every depth."""
+    """Without the values that the host did not have, at every depth."""
     return {
         key: _known(value) if isinstance(value, dict) else value
         for key, value in facts.items()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a teardown has left or taken, judged from two storage states (storage_state.py) and from what the testbed is known to have made.
+"""The remains and the losses of a teardown, judged from two storage states (storage_state.py) and from what the testbed is known to have made.
 
-A host has other users. What the testbed made must be gone. What was there before and could have been taken by it must be there. Everything else that
+A host has other users. Everything that the testbed made must be gone. Everything from before that it could have taken must be there. Everything else that
 differs is somebody else's doing: a note.
 """
 
@@ -19,9 +19,9 @@ from .ownership import KINDS, within
 
 CAME, GONE = "was not there before", "is gone"
 LEFT = "is left of the testbed"
-# What outlives a restart of the host. Everything else of an earlier start is gone by itself.
+# Things that outlive a restart of the host. Everything else of an earlier start is gone by itself.
 LASTING = ("configuration_files", "raid", "cache_stamps")
-# {section: area of the records}: what nobody but an administrator changes, by the same means that a testbed with such an area used.
+# {section: area of the records}: things that only an administrator changes, by the same means that a testbed with such an area used.
 SHARED = {"iscsi_sessions": "iscsi_session", "targets": "lio_target", "raid": "raid", "cache_stamps": "cache_tier"}
 SHARED_FILES = {
     "/etc/iscsi": "iscsi_session",
@@ -37,7 +37,7 @@ Kept = dict[str, list[dict[str, Any]]]
 
 
 class Verdict(NamedTuple):
-    """strays: what the testbed has left, or may have taken. notes: what others changed meanwhile. A sentence fragment each."""
+    """strays: what the testbed has left, or may have taken. notes: the changes of others since. One fragment of a sentence each."""
 
     strays: list[str]
     notes: list[str]
@@ -52,9 +52,9 @@ def judge(
     ignore: Iterable[str] = (),
     kept: Kept | None = None,
 ) -> Verdict:
-    """What differs, and whose it is.
+    """The differences, and whose they are.
 
-    ours: lines of ``after`` that the testbed made, whatever was there before. In a section that is not in it nothing tells
+    ours: lines of ``after`` that the testbed made, no matter what was there before. In a section that is not in it nothing shows
         owners: every difference may be ours.
     made: {kind of names: [name], areas: [area]}, what the testbed is known to have made (record.py, ownership.py). None where there are no such records:
         then it may have taken whatever is gone.
@@ -94,7 +94,7 @@ def without(lines: States, ours: States) -> States:
 
 
 def as_before(lines: States, kept: Kept) -> States:
-    """The state of a host before a build. What was kept for others is in it as before the testbed, because a teardown gives it back so."""
+    """The state of a host before a build. A thing that was kept for others is in it as before the testbed, because a teardown gives it back so."""
     counted = {section: Counter(several) for section, several in lines.items()}
     for section, items in kept.items():
         for item in items:

@@ -39,7 +39,7 @@ def copy_bytes_s() -> float:
     """Bytes that all cores together can copy from memory to memory in a second, by the C library's memcpy: each byte is read and written once.
 
     One thread a core, each with buffers of its own that were written before (untouched memory is one page of zeros, which no copy is), all at
-    once; the fastest copy of each counts, because others who use the host meanwhile make no ceiling lower. Storage that delivers more than
+    once; the fastest copy of each counts, because others who use the host at the same time make no ceiling lower. Storage that delivers more than
     this does not move the data.
     """
     count = min(len(os.sched_getaffinity(0)), MOST_THREADS)
@@ -54,7 +54,7 @@ def copy_bytes_s() -> float:
         begun = now = time.monotonic()
         while now < begun + COPY_S:
             before = now
-            # ctypes lets other threads run meanwhile.
+            # ctypes lets other threads run at the same time.
             _libc.memcpy(target, source, size)
             now = time.monotonic()
             copied[index] = max(copied[index], size / (now - before))

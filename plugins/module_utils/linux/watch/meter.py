@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counters beside one run of the engine, cut to the time that the engine measures, and the series of a point.
 
-Nobody tells when the engine begins to measure. It does so at the earliest when the ramp is over since its start, and at the latest so long before its
+No engine reports when it begins to measure. It does so at the earliest when the ramp is over since its start, and at the latest so long before its
 end as it measures. So it surely measures from its end less the run time until its start plus ramp and run time, which is known when it has ended.
 """
 
@@ -18,7 +18,7 @@ from . import counters
 SETTLE_S = 0.5
 # Too short an interval says nothing where the kernel counts processor time in hundredths of a second.
 LEAST_INTERVAL_S = 0.2
-# The device is read so often just after the ramp, because nobody tells when exactly the engine began to count. All is read so long after the first
+# The device is read so often just after the ramp, because it is unknown when exactly the engine began to count. All is read so long after the first
 # reading, and after twice that time again and again, for an engine that began late.
 EDGE_S = 0.1
 # A reading that is asked for at a time comes a little later.
@@ -26,7 +26,7 @@ EARLY_S = 0.03
 INTERVAL_S = 1
 MOST_ROWS = 3600
 # The engine speaks once a second; what it said longer ago is not the rate of this second, and what it says first after the ramp, when it has
-# begun to count anew, is no rate.
+# begun to count again, is not a rate.
 STALE_S = 1.5
 COLUMNS = (
     "t_s",
@@ -38,7 +38,7 @@ COLUMNS = (
     *counters.LOADS,
     "memory_used_percent",
 )
-# Of a host with a cache tier.
+# For a host with a cache tier.
 CACHE_COLUMN = "cache_hit_percent"
 
 
@@ -46,7 +46,7 @@ class Meter:
     """Reads counters while the engine runs; make it just before the engine is started.
 
     device: 'major:minor' or None. layers: {layer: 'major:minor'} of what else is counted.
-    runtime_s None: it ends after an amount of I/O, so only its exit tells when.
+    runtime_s None: it ends after an amount of I/O, so only its exit shows when.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Meter:
 
     @property
     def first(self) -> dict[str, Any] | None:
-        """The first reading in which the engine surely measures. Nothing tells of one that ends after an amount of I/O."""
+        """The first reading in which the engine surely measures. There is none for one that ends after an amount of I/O."""
         surely_s = 0.0 if self.runtime_s is None else self.ended_s - self.runtime_s
         return next((reading for reading in self.firsts if reading["monotonic_s"] - self.begun >= surely_s), None)
 
@@ -127,7 +127,7 @@ class Meter:
         return None if first is None or self.last is None else (first["unix_s"], self.last["unix_s"])
 
     def changed(self) -> dict[str, Any] | None:
-        """What the host counted in measured time, as a difference of two samples; None when it was too short to say. Call end() before."""
+        """The host's counters in measured time, as a difference of two samples; None when it was too short to say. Call end() before."""
         first = self.first
         if first is None or self.last is None:
             return None
@@ -164,7 +164,7 @@ def _between(before: list[int], after: list[int]) -> dict[str, Any]:
 
 
 def added(seen: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the device saw in several runs of the engine."""
+    """The device's counters over several runs of the engine."""
     return {
         bound: {
             name: {key: sum(piece[bound][name][key] for piece in seen) for key in ("ios", "bytes")}

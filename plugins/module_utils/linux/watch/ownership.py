@@ -4,7 +4,7 @@
 """Whose a thing on a Linux host is, by the exact names in the records of the testbeds there (record.py).
 
 Names are sets by kind (KINDS). ``names_of`` reads them from records alone, ``on_host`` adds what carries the mark of a testbed and what the kernel
-has made of its devices. What no names hold is nobody's.
+has made of its devices. A thing without such a name has no owner.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def union(*several: Names) -> Names:
 
 
 def names_of(records: Mapping[str, object]) -> Names:
-    """What the records of one testbed name. records: {area: record}; a record of another shape names nothing."""
+    """The names in the records of one testbed. records: {area: record}; a record of another shape names nothing."""
     names = nothing()
     names["modules"] |= {module for record in records.values() for module in _texts(_mapping(record).get("modules"))}
     lio, nfs, iscsi = (_mapping(records.get(area)) for area in ("lio_target", "nfs_export", "iscsi_session"))
@@ -76,7 +76,7 @@ def names_of(records: Mapping[str, object]) -> Names:
 
 
 def on_host(root: str, testbeds: Iterable[str]) -> Names:
-    """What the records of these testbeds on the host name, and what carries their marks."""
+    """The names in the records of these testbeds on the host, and the things that carry their marks."""
     several = [_of_records(root, testbed_id) for testbed_id in sorted(testbeds)]
     return with_devices(root, union(*several))
 
@@ -109,7 +109,7 @@ def with_devices(root: str, names: Names) -> Names:
         for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
         if testbed_of_mapping(read(path)) in names["ids"]
     }
-    # A device that multipathd, LVM or bcache makes of a testbed's devices goes with them, and what stands on it.
+    # A device that multipathd, LVM or bcache makes of a testbed's devices goes with them, and the things on it.
     above = [path for kind in ("dm-*", "bcache*") for path in glob.glob(os.path.join(root, "sys/block", kind))]
     for _height in above:
         for path in above:
@@ -134,7 +134,7 @@ def session_interfaces(root: str) -> dict[str, str]:
 def held_modules(text: str, ours: set[str]) -> set[str]:
     """The modules among ours that somebody else uses, of /proc/modules: they stay for him.
 
-    What other modules of ours account for is no use of somebody else's, unless they are used themselves.
+    A use that other modules of ours account for is not somebody else's, unless they are used themselves.
     """
     table = {}
     for words in (line.split() for line in text.splitlines()):

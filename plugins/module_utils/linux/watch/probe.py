@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Linux host has of what a testbed needs: commands, kernel modules, memory, addresses, and how it reaches others. Changes nothing."""
+"""The parts on a Linux host that a testbed needs: commands, kernel modules, memory, addresses, and how it reaches others. Changes nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def checksum(data: bytes) -> int:
 
 
 def packet_passes(address: str, size_bytes: int, timeout_s: float = 1.0) -> bool | None:
-    """Whether an IPv4 packet of this size comes back unfragmented. None when nobody answers at all, or it cannot be tried."""
+    """Whether an IPv4 packet of this size comes back unfragmented. None when no one answers at all, or it cannot be tried."""
 
     def echo(length: int) -> bool:
         body = struct.pack("!BBHHH", 8, 0, 0, os.getpid() & 0xFFFF, length & 0xFFFF) + b"s" * (
@@ -103,7 +103,7 @@ def packet_passes(address: str, size_bytes: int, timeout_s: float = 1.0) -> bool
 
 
 def device(path: str) -> dict[str, Any]:
-    """What a block device is, as far as sysfs tells; {} when there is none."""
+    """The kind of a block device, as far as sysfs shows it; {} when there is none."""
     name = os.path.basename(os.path.realpath(path))
     folder = f"/sys/class/block/{name}"
     if not os.path.isdir(folder):
@@ -115,7 +115,7 @@ def device(path: str) -> dict[str, Any]:
 
 
 def machine(root: str = "/") -> dict[str, str]:
-    """What tells this machine from others: ``machine_id``, which clones of one image share, and ``boot_id``, which containers of one machine share.
+    """The identity of this machine: ``machine_id``, which clones of one image share, and ``boot_id``, which containers of one machine share.
 
     Without a machine-id, as on Alpine, the namespace of its processes stands for it: containers have one of their own.
     """

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's storage looks like, in a form that two moments can be compared in.
+"""The state of a host's storage, in a form that two moments can be compared in.
 
 A state is a mapping of section to a sorted list of lines. Lines are plain text, so that the difference of two states is
-a difference of multisets and each stray reads as it would be told to a person. Everything that changes by itself (usage counts,
+a difference of multisets and each stray reads as a person would say it. Everything that changes by itself (usage counts,
 process ids, log files) is left out.
 """
 
@@ -219,7 +219,7 @@ def _files(root: str, patterns: Iterable[str]) -> Iterator[Line]:
 
 
 def _is_file(shown: str, link: bool, names: Names) -> bool:
-    # open-iscsi keeps a file of the interface's name for the interface and for each of its records; exports have one file. Of a record that was
+    # open-iscsi keeps a file of the interface's name for the interface and for each of its records; exports have one file. For a record that was
     # added by hand it keeps a link, too: target,address,port,tag,interface.
     own = {f"storlab-{testbed_id}{end}" for testbed_id in names["ids"] for end in ("", ".exports", ".exports.new")}
     return shown in names["files"] or os.path.basename(shown) in own or (link and shown.rpartition(",")[2] in own)
@@ -314,7 +314,7 @@ def examine(
     """
     own = {testbed_id, *own_names} - {""}
     if testbed_id and not own_names:
-        # Nobody said which lab is the testbed's: every lab of its name may be.
+        # The testbed's lab is not named: every lab of its name may be.
         lab = re.compile(rf"storlab-{re.escape(testbed_id)}-[0-9a-f]{{6}}")
         own |= {name for name in listed(os.path.join(root, ownership.RECORDS)) if lab.fullmatch(name)}
     others, ours = ownership.nothing(), ownership.nothing()

@@ -49,7 +49,7 @@ class Benchmark(Stage):
 
 
 def _measured(context: Context) -> None:
-    # The embedded lab makes its guests: one that nobody describes is not there.
+    # The embedded lab makes its guests: one that is not described is not there.
     listed = [mappings(host.variables.get("guest_vm_guests")) for host in context.testbed.hosts.values()]
     made = {guest.get("host") for guests in listed for guest in guests}
     unmade = set(context.testbed.groups.get("guests", [])) - made if context.testbed.embedded else set()

@@ -176,7 +176,7 @@ def _datastores(context: Context, host: Host) -> None:
 
 
 def _esxi_names(context: Context) -> list[str]:
-    """What the testbed's ESXi hosts are called where they are reached: they alone may mount its datastores."""
+    """The names by which the testbed's ESXi hosts are reached: they alone may mount its datastores."""
     hosts = [host for host in context.testbed.hosts.values() if host.platform == "esxi"]
     return sorted({host.own["testbed_esxi"]["host"] for host in hosts if host.own["testbed_esxi"].get("host")})
 

@@ -14,7 +14,7 @@ from ..shape import Problem, shown
 from ..stage import Judge, Stage
 from ..testbed import Context, Host, Testbed, addresses_of, mappings
 
-# What a machine of the embedded lab needs besides what it holds.
+# The memory that a machine of the embedded lab needs beside its disks.
 MACHINE_MIB = 384
 # It has 30 places on its bus: this many beside its system's disk and its network card.
 MOST_EMULATED = 28

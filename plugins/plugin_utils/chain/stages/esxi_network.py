@@ -28,7 +28,7 @@ class EsxiNetwork(Stage):
             _network(context, host)
 
     def runs_on(self, context: Context, host: Host) -> bool:
-        # What was made of its network is recorded on the controller, whatever is described by now.
+        # The parts of its network that were made are recorded on the controller, even if the description has changed.
         return host.platform == "esxi" and host.name in context.testbed.initiators
 
 

@@ -18,7 +18,7 @@ from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
 from . import esxi_room
 
-# Of all machines of the embedded lab. Without no_timer_check the kernel counts ticks while it starts, and panics where a busy computer held them back.
+# For all machines of the embedded lab. Without no_timer_check the kernel counts ticks while it starts, and panics where a busy computer held them back.
 KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on no_timer_check"
 NBD_PORT = 10809
 

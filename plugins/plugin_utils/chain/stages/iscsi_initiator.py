@@ -195,7 +195,7 @@ def _names(initiator: dict[str, Any], iqn: str, addresses: list[str]) -> bool:
 
 
 def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
-    """A LUN as the one who logs in is told of it."""
+    """A LUN as an initiator sees it."""
     kind = {"layer_kind": "target" if loopback else "initiator"} if loopback or platform == "linux" else {}
     parent = lun.get("layer") if loopback else f"target-{lun.get('name')}"
     return {

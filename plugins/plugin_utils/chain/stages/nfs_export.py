@@ -39,7 +39,7 @@ class NfsExport(Stage):
             _exports(context, context.testbed.hosts[name])
 
     def runs_on(self, context: Context, host: Host) -> bool:
-        # What is built tells by its clients: an export has no path that could be measured.
+        # The state of a build shows at its clients: an export has no path that could be measured.
         published = context.lab.get("published", {}).values()
         over_nfs = any(layer.get("provider") == "nfs" for layers in published for layer in layers)
         linux = host.name in context.testbed.targets and host.platform == "linux"
@@ -92,7 +92,7 @@ def _over_nfs(context: Context) -> None:
 
 
 def _exports(context: Context, host: Host) -> None:
-    """What clients have over NFS of a target."""
+    """The exports of a target that clients have over NFS."""
     stores = [store for store in context.testbed.stores if store.over and store.over.target == host.name]
     exports = [
         {

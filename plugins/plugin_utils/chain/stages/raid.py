@@ -69,7 +69,7 @@ class Raid(Stage):
 
 
 def _serials(disk: Disk) -> list[str]:
-    """Of the disks that the embedded lab makes for an array."""
+    """The disks that the embedded lab makes for an array."""
     emulated = disk.entry.get("raid", {}).get("emulated")
     return [serial(disk, number) for number in range(1, emulated["count"] + 1)] if emulated else []
 

@@ -71,7 +71,7 @@ class View:
 
 
 class Choices:
-    """Numbers for layers and patterns, so that no name from a file becomes a class; colours that tell lines of one chart apart."""
+    """Numbers for layers and patterns, so that no name from a file becomes a class; colours that distinguish the lines of one chart."""
 
     def __init__(self, report: Report) -> None:
         measured = {step.cell.layer for waterfall in report.waterfalls for step in waterfall.steps}
@@ -113,7 +113,7 @@ def pattern_of(workload: Workload) -> str:
 
 
 def numbered(index: int) -> str:
-    """The colour of a line that is no layer: its place among its like."""
+    """The colour of a line that is not a layer: its place among its like."""
     return f"c{index % 6}{f' d{min(index // 6, 3)}' if index >= 6 else ''}"
 
 
@@ -129,7 +129,7 @@ def families(
         workload = waterfall.workload
         point = tuple(workload.get(key) for key in keys)
         if waterfall.steps and all(isinstance(value, (int, float)) and value > 0 for value in point):
-            # An alignment to the block size is no choice of its own.
+            # An alignment to the block size is not a choice of its own.
             common: dict[str, Any] = {
                 key: value
                 for key, value in workload.items()

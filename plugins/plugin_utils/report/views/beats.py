@@ -29,7 +29,7 @@ BEAT_VERDICTS = {
 
 
 def of_run(report: Report) -> dict[str, object] | None:
-    """{said, unplayed, table}: the reference beats of each host over the rounds, and what they tell in a sentence each."""
+    """{said, unplayed, table}: the reference beats of each host over the rounds, and the conclusion from them in a sentence each."""
     if not report.beats and not report.unplayed:
         return None
     rows = []

@@ -12,7 +12,7 @@ from ..tables import Table, cell, words
 
 
 def tables(waterfall: Waterfall) -> list[dict[str, object]]:
-    """[{layer, verdict, notes, table}]: the mean latency of the layers at the top divided among those below, as the devices counted meanwhile."""
+    """[{layer, verdict, notes, table}]: the mean latency of the layers at the top divided among the layers below, as the devices counted at that time."""
     return [
         {
             "layer": shares.layer,

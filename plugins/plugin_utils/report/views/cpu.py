@@ -13,7 +13,7 @@ from .base import Choices, spread
 
 
 def table(waterfall: Waterfall, choices: Choices) -> Table | None:
-    """What an I/O costs in processor time at each end; None when nothing was counted."""
+    """The processor time of an I/O at each end; None when nothing was counted."""
     ends = []
     for step in waterfall.steps:
         own = step.cell

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Published figures of a run's profiles, and which measured workload stands beside each."""
+"""Published figures of a run's profiles, and which measured workload is beside each."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def of_workload(figure: Mapping[str, object], waterfall: Waterfall) -> bool:
 
 
 def measured_for(figure: Mapping[str, object], report: Report) -> list[tuple[str, dict[str, Any]]]:
-    """[(what tells its workload from the others beside the figure, {layer: Cell})] of what stands beside a published figure: of the workload that its
+    """[(the words of its workload beside the figure, {layer: Cell})] of the results beside a published figure: of the workload that its
     profile asked for, or of the most that a search of it found.
 
     Where workloads differ in nothing but their load, which few publish, each of them has its place: ("queue depth 8", …). Empty where several would do

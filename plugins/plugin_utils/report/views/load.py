@@ -44,7 +44,7 @@ Point = tuple[str, Figure, Figure]  # the load in words, IOPS, mean latency
 def knee(points: list[Point]) -> int | None:
     """Index of the greatest power, IOPS over latency (search.power), among [(label, iops Figure, latency Figure)].
 
-    None when it is the first or the last load: then the bend lies outside of what was measured, or there is none.
+    None when it is the first or the last load: then the bend is outside of the measured loads, or there is none.
     """
     powers = [power({"iops": rate.value, "latency_mean_ns": wait.value}) for _label, rate, wait in points]
     best = powers.index(max(powers))

@@ -19,7 +19,7 @@ RATIO_COSTS = {"vm_mhz_per_iops": "VM MHz per IOPS", "us_per_io": "CPU time of t
 
 
 def table(report: Report, choices: Choices) -> Table | None:
-    """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
+    """Published figures of an experiment, beside the measured ones here in the same unit. They are not goals."""
     figures = figures_of(report)
     layers = [name for name in choices.layers if choices.kinds.get(name) != "ceiling"]
     rows = []

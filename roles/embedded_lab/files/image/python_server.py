@@ -6,7 +6,7 @@
 An emulated processor needs more than a second to load what every module of Ansible imports. Here it is loaded once, from the archives that
 the modules come in, and used for a later module only when that one's archive holds the very same files.
 
-Usage: python_server.py [DESCRIPTOR], the listening socket when the server starts itself anew because files have changed.
+Usage: python_server.py [DESCRIPTOR], the listening socket when the server starts itself again because files have changed.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Loaded:
         self.show(archive)
         sys.path.insert(0, archive)
         for file in sorted(set(files) - set(self.files)):
-            # What cannot be imported here is left to the program that wants it.
+            # A module that cannot be imported here is left to the program that wants it.
             with contextlib.suppress(Exception):
                 importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
         sys.path.remove(archive)
         self.modules = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in PACKAGES}
         self.files.update(files)
-        # What is here stays: no use in looking through it in each program.
+        # The modules here stay: no use in looking through it in each program.
         gc.freeze()
         return True
 
@@ -189,7 +189,7 @@ def program(pid: int, loaded: Loaded) -> None:
 
 
 def attend(connection: socket.socket, ended: int, loaded: Loaded) -> None:
-    """In a process of its own: start the client's program, tell the client how it ended, and the server that it has. Does not return."""
+    """In a process of its own: start the client's program, send the client its exit, and inform the server that it ended. Does not return."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # A session of its own, which the program does not lead: so it can make one, as a program can that a shell starts.
     os.setsid()
@@ -208,7 +208,7 @@ def attend(connection: socket.socket, ended: int, loaded: Loaded) -> None:
 
 
 def serve(listener: socket.socket) -> None:
-    """Until files have changed; then it starts itself anew."""
+    """Until files have changed; then it starts itself again."""
     # Who ends is not waited for, and leaves nothing behind.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.makedirs(ARCHIVES, mode=0o700, exist_ok=True)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keeps what Python compiled from zip archives, in the machines of the embedded lab.
 
-Ansible sends each module as an archive of source, and Python compiles it anew for each task. An emulated processor needs two seconds for
-that; read back from memory it is half of one. What is kept is found by the hash of its source, so it is never the wrong one.
+Ansible sends each module as an archive of source, and Python compiles it again for each task. An emulated processor needs two seconds for
+that; read back from memory it is half of one. The code that is kept is found by the hash of its source, so it is never the wrong one.
 """
 
 from __future__ import annotations
