@@ -635,7 +635,7 @@ def test_an_array_without_members_that_a_cut_mdadm_left_goes(kernel, arrays, aft
 
 @pytest.mark.parametrize("present", [True, False])
 def test_an_array_without_members_that_a_cut_assembly_left_goes(kernel, arrays, monkeypatch, present):
-    """After a restart of the host the superblocks are there, and mdadm --assemble begins as --create does (Assemble.c: set_array_info, then add_disk)."""
+    """After a restart of the host the superblocks are there. belief: mdadm --assemble begins as --create does (set_array_info, then add_disk)."""
     for member in MEMBERS:
         kernel.superblock(member[len("/dev/") :], transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1])
 
