@@ -9,18 +9,21 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 import run_plan
+import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety, reading_guard
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attached as loop_on
+from places import ROOT
 from unchanged import refused
 from waiting import until
 
@@ -239,3 +242,60 @@ def test_the_records_of_a_killed_build_are_enough_to_undo_it(share):
     assert attached.mounts.mounted_at(attached.mounts.read(), place)
     ensure(state="absent")
     assert not attached.mounts.mounted_at(attached.mounts.read(), place) and not os.path.exists(place)
+
+
+# ---------------------------------------------------------------- by the shipped playbooks
+
+
+def play(lab: Path, *books: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["ansible-playbook", "-i", str(lab), *(str(ROOT / "playbooks" / f"{book}.yml") for book in books)],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_playbooks_keep_what_others_put_into_the_folder_of_the_testbed_and_name_it(share, tmp_path):
+    """Builds, a teardown that leaves a file of others, a build that does not take what was left for its own, and one on a place that is free again."""
+    before = sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()
+    described = [{"name": "nas", "kind": "path", "path": str(share), "access": "write", "benchmark_file_mib": 2}]
+    content = {
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "testbed_id": TESTBED,
+            "testbed": {"existing": described},
+            "testbed_state_dir": str(tmp_path / "kept"),
+            "testbed_results_dir": str(tmp_path / "results"),
+        },
+        "children": {"clients": {"hosts": {"client01": {"ansible_host": "127.0.0.1"}}}},
+    }
+    lab = tmp_path / "lab.yml"
+    lab.write_text(yaml.safe_dump({"all": content}), encoding="utf-8")
+    own = share / f"storlab.{TESTBED}+nas"
+    rc, text = play(lab, "build", "build")
+    assert rc == 0, text
+    assert (own / "storlab-benchmark.dat").stat().st_size == 2 << 20
+    theirs = own / "theirs.txt"
+    theirs.write_text("put here by somebody", encoding="utf-8")
+    rc, text = play(lab, "teardown")
+    assert rc == 0 and str(theirs) in text, text
+    assert (
+        sorted(os.listdir(own)) == [".storlab-owner.json", "theirs.txt"]
+        and theirs.read_text() == "put here by somebody"
+    )
+    left = sorted(os.walk(own)), (own / ".storlab-owner.json").read_bytes()
+    rc, text = play(lab, "build")
+    assert (
+        rc == 2 and "was there before" in text and "choose another name in testbed.existing" in " ".join(text.split())
+    )
+    assert (sorted(os.walk(own)), (own / ".storlab-owner.json").read_bytes()) == left
+    shutil.rmtree(own)
+    rc, text = play(lab, "build", "teardown", "verify_clean")
+    assert rc == 0, text
+    assert (sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()) == before

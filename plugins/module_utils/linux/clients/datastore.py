@@ -7,7 +7,6 @@ another host over NFS (nfs_mount.py)."""
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import re
 import signal
@@ -29,9 +28,9 @@ from ..nouns import Mount, Store
 from ..params import DatastoresParams
 from ..record import NFS_MODULES, Record
 from ..watch import probe
-from . import nfs_mount
+from . import benchmark_file, nfs_mount
+from .benchmark_file import MIB
 
-MIB = 1 << 20
 # Finished benchmark files, and the one that is being written.
 FILE = re.compile(re.escape(BENCHMARK_FILE).replace(r"\.dat", r"(\.\d+)?\.dat"))
 PARTIAL = f".{BENCHMARK_FILE}.new"
@@ -549,20 +548,11 @@ class Datastores:
 
     @staticmethod
     def _write_file(path: str, partial: str, size: int, stamp: int) -> None:
-        """Exactly so many bytes, each written: reading blocks that were never written would measure nothing.
-
-        Written under another name and renamed when it is complete, so that a file of that name is a finished one.
-        """
+        """Written under another name and renamed when it is complete, so that a file of that name is a finished one."""
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)
-            with mmap.mmap(-1, MIB) as buffer:
-                buffer.write(os.urandom(MIB))
-                for offset in range(0, size, MIB):
-                    # Blocks that differ, for storage that would recognise equal ones.
-                    buffer[:8] = struct.pack("<Q", stamp + offset)
-                    os.pwritev(handle, [buffer], offset)
-            os.fsync(handle)
+            benchmark_file.fill(handle, size, stamp)
         finally:
             os.close(handle)
         os.rename(partial, path)

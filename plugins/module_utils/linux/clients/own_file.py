@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import errno
 import json
-import mmap
 import os
 import stat
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,8 +23,9 @@ from ...core.names import BENCHMARK_FILE
 from .. import mounts
 from ..disks import device_safety
 from ..disks.facts import Facts
+from . import benchmark_file
+from .benchmark_file import MIB
 
-MIB = 1 << 20
 STAMP = ".storlab-owner.json"
 PARTIAL = f".{BENCHMARK_FILE}.new"
 # So much of the whole file system stays free for its owner.
@@ -132,13 +131,14 @@ def remove(place: str, folder: str, token: str, stamped: bool) -> list[str]:
                     os.unlink(name, dir_fd=handle)
             left = sorted(name for name in os.listdir(handle) if name != STAMP)
             if left:
-                # The stamp stays with what keeps the folder, so that a later teardown knows it.
+                # The stamp stays, too: it says who made the folder that the others' files are in.
                 return [os.path.join(path, name) for name in left]
             if _status(handle, STAMP):
                 os.unlink(STAMP, dir_fd=handle)
-    except Failure:
+        os.rmdir(path)
+    except (Failure, OSError):
+        # Among them a file that others put there just now.
         return [path]
-    os.rmdir(path)
     return []
 
 
@@ -262,14 +262,7 @@ def _write_file(handle: int, size: int) -> None:
             os.unlink(PARTIAL, dir_fd=handle)
         file = os.open(PARTIAL, flags, 0o600, dir_fd=handle)
     try:
-        with mmap.mmap(-1, MIB) as buffer:
-            buffer.write(os.urandom(MIB))
-            for offset in range(0, size, MIB):
-                # Blocks that differ, for storage that would recognise equal ones.
-                buffer[:8] = struct.pack("<Q", offset)
-                if os.pwritev(file, [buffer], offset) != MIB:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(file)
+        benchmark_file.fill(file, size)
     finally:
         os.close(file)
     os.rename(PARTIAL, BENCHMARK_FILE, src_dir_fd=handle, dst_dir_fd=handle)
