@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from interrupted import Lab, marked
+from cut_plays import marked
+from interrupted import Lab
 from soak import leaks
 
 CYCLES = 5

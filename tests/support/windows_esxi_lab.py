@@ -11,19 +11,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import os
 import ssl
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import esxsim_process
 import tgt_process
 import yaml
-from interrupted import PATIENCE_S, marked
+from cut_plays import play_until
 from places import ROOT, TESTS
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
@@ -85,40 +81,12 @@ class Lab:
 
     def run(self, *books: str, options: tuple = (), at: str = "") -> tuple[int, dict, list]:
         """(return code, document, moments) of playbooks one after the other. at: where to kill it; returns when nothing of it runs any more."""
-        moments = self.folder / "moments"
-        moments.unlink(missing_ok=True)
-        mark = {"KILL_CONTROLLER_MOMENTS": str(moments)}
-        with tempfile.TemporaryFile() as output:
-            done = subprocess.run(
-                [
-                    "ansible-playbook",
-                    "-i",
-                    self.folder / "lab.yml",
-                    *options,
-                    *(f"playbooks/{name}.yml" for name in books),
-                ],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    **mark,
-                    "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-                    "KILL_CONTROLLER_AT": at,
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            deadline = time.monotonic() + PATIENCE_S
-            while list(marked(mark)):
-                assert time.monotonic() < deadline, f"processes of {books} still run: {list(marked(mark))}"
-                time.sleep(0.05)
-            output.seek(0)
-            text = output.read().decode(errors="replace")
+        arguments = [*map(str, options), *(f"playbooks/{name}.yml" for name in books)]
+        returned, text, moments = play_until(self.folder, arguments, at)
         assert IN not in text and OUT not in text and PASSWORD not in text
         place = max(text.rfind("\n{\n") + 1, text.find("{"))
-        document = json.JSONDecoder().raw_decode(text, place)[0] if done.returncode >= 0 else {}
-        return done.returncode, document, moments.read_text(encoding="utf-8").splitlines()
+        document = json.JSONDecoder().raw_decode(text, place)[0] if returned >= 0 else {}
+        return returned, document, moments
 
     def play(self, *books: str, options: tuple = ()) -> dict:
         """{host: how many tasks changed something}, of playbooks one after the other."""

@@ -24,12 +24,9 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,12 +34,12 @@ import yaml
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("support", "standins", "fake_windows")]
 
+from cut_plays import play_until
 from places import ROOT, TESTS
 from plays import outcome
 from unchanged import differences
 from world import World, lasting
 
-PATIENCE_S = 120.0
 RUN = "interrupted"
 # What each begins with, and what it ends with.
 STAGES = {"build": ("nothing", "built"), "benchmark": ("built", "measured"), "teardown": ("measured", "removed")}
@@ -125,44 +122,13 @@ class Lab:
 
     def play(self, *books: str, at: str = "", run_id: str = RUN) -> Played:
         """Play shipped playbooks in one go; at: where to kill it. Returns when nothing of it runs any more."""
-        moments = self.folder / "moments"
-        moments.unlink(missing_ok=True)
-        mark = {"KILL_CONTROLLER_MOMENTS": str(moments)}
-        with tempfile.TemporaryFile() as output:
-            done = subprocess.run(
-                [
-                    "ansible-playbook",
-                    "-i",
-                    str(self.folder / "lab.yml"),
-                    "-e",
-                    f"testbed_run_id={run_id}",
-                    *(str(ROOT / "playbooks" / f"{book}.yml") for book in books),
-                ],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    **mark,
-                    "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-                    "KILL_CONTROLLER_AT": at,
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            deadline = time.monotonic() + PATIENCE_S
-            while list(marked(mark)):
-                if time.monotonic() > deadline:
-                    raise AssertionError(f"{books} {at}: processes of it still run: {list(marked(mark))}")
-                time.sleep(0.05)
-            output.seek(0)
-            text = output.read().decode(errors="replace")
-        reached = moments.read_text(encoding="utf-8").splitlines() if moments.exists() else []
-        if done.returncode == -signal.SIGKILL:
-            return Played(done.returncode, reached, 0, [])
+        arguments = ["-e", f"testbed_run_id={run_id}", *(str(ROOT / "playbooks" / f"{book}.yml") for book in books)]
+        returned, text, reached = play_until(self.folder, arguments, at)
+        if returned == -signal.SIGKILL:
+            return Played(returned, reached, 0, [])
         stats, failures = outcome(text)
         changed = sum(counts["changed"] for host, counts in stats.items() if host in HOSTS)
-        return Played(done.returncode, reached, changed, failures)
+        return Played(returned, reached, changed, failures)
 
     def hosts(self) -> dict:
         return lasting(json.loads(self.world.path.read_text(encoding="utf-8"))["hosts"])
@@ -203,20 +169,6 @@ class Lab:
 VARYING = re.compile(
     r"20\d\d-\d\d-\d\d[T ][\d:.]+Z?|\b\d{10}\.\d+|\b([0-9a-f]{32,128}|[0-9A-F]{32}|[0-9a-f]{16})\b|session-[0-9a-f]{8}-\d+"
 )
-
-
-def marked(mark: dict) -> Iterator[int]:
-    """The processes that were given this environment: those that Ansible began have sessions of their own."""
-    wanted = [f"{key}={value}".encode() for key, value in mark.items()]
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                content = Path("/proc", entry, "environ").read_bytes().split(b"\0")
-                ended = Path("/proc", entry, "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-            except OSError:
-                continue
-            if all(line in content for line in wanted) and not ended:
-                yield int(entry)
 
 
 class Suite:
