@@ -13,3 +13,10 @@ $(SITE)/venv/.ready: .config/requirements-docs.lock
 	@test -x $(SITE)/venv/bin/python || $(PYTHON) -m venv $(SITE)/venv
 	@$(SITE)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-docs.lock
 	@touch $@
+
+.PHONY: changelog
+changelog: VERSION = $(shell sed -n 's/^version: //p' galaxy.yml)
+changelog: setup-tools ## Fold changelogs/fragments into CHANGELOG.md, in the version of galaxy.yml, unless that has a tag
+	@if git rev-parse --quiet --verify "refs/tags/v$(VERSION)" >/dev/null; then echo "v$(VERSION) is released. Raise the version in galaxy.yml first." >&2; exit 1; fi
+	antsibull-changelog release --update-existing --date "$$(date -u +%F)"
+	@.ci/release.py check v$(VERSION)

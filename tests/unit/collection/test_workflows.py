@@ -164,3 +164,15 @@ def test_a_release_is_complete_or_each_gap_is_named(tree):
         with pytest.raises(SystemExit):
             program.version_of(tag)
     assert program.version_of("v1.2.3") == "1.2.3"
+
+
+def test_the_version_of_galaxy_yml_has_notes_for_people():
+    """Fragments that come later become entries of it (``make changelog``), so none waiting is not asked for here."""
+    program = release()
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"]
+    assert program.notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version).startswith("### In short")
+    changes = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text(encoding="utf-8"))["releases"][version]
+    breaking = changes["changes"]["breaking_changes"]
+    # What is different, and what to do: two sentences at least.
+    assert [entry for entry in breaking if len(re.findall(r"[.)](?: |$)", entry)) < 2] == []
+    assert breaking
