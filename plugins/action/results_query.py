@@ -9,6 +9,7 @@ import os
 from typing import Any, ClassVar
 
 from ..module_utils.core.failure import bad_value
+from ..module_utils.workload import words
 from ..module_utils.workload.workload import parse_size
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.report import groups
@@ -33,11 +34,7 @@ ARGUMENTS = {
             "variant": WORDS,
             "profile": WORDS,
             "status": {**WORDS, "choices": ["measured", "failed"]},
-            "block_size": WORDS,
-            "read_percent": NUMBERS,
-            "random_percent": NUMBERS,
-            "queue_depth": NUMBERS,
-            "workers": NUMBERS,
+            **{word.name: NUMBERS if word.kind == "integer" else WORDS for word in words.WORDS if word.indexed},
             "started_from": {"type": "str"},
             "started_before": {"type": "str"},
             "flagged": {"type": "bool"},

@@ -65,15 +65,8 @@ options:
     description: The name under which the layers of all O(servers) are one layer. By default their kind followed by C(-many).
     type: str
     version_added: 0.2.0
-  workload:
-    description:
-      - What I/O is issued, a mapping. Any value may be a list; lists are multiplied out.
-      - C(block_size) (V(4k)), C(read_percent) (V(100)), C(random_percent) (V(100)), C(queue_depth) (V(1)), C(workers) (V(1)), C(ramp_s) (V(2)),
-        C(runtime_s) (V(10)), C(alignment) (the block size), C(direct) (V(true)), C(range) (a mapping of C(offset_bytes) and C(size_bytes), the whole layer).
-      - C(docs/workloads.md) lists all keys, among them mixes of block sizes, rates, pauses, data patterns, C(sync) and C(verify).
-    type: dict
   workloads:
-    description: Several workloads instead of O(workload).
+    description: Several workloads instead of O(workload), with the same words.
     type: list
     elements: dict
   sweep:
@@ -336,6 +329,7 @@ options:
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
+  - storlab.testbed.workload
 attributes:
   check_mode:
     description: Validates everything that can be validated on the controller and lists the points in their order and how long they take. Nothing runs.

@@ -18,29 +18,11 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
 from ..workload.point import Point
+from ..workload.words import expressed_by
 from ..workload.workload import Workload, directions, extent, normalise, unsupported
 from .engine import GRACE_S, ByTime, Place, Start, start
 
-EXPRESSIBLE = (
-    "block_size_bytes",
-    "read_percent",
-    "random_percent",
-    "queue_depth",
-    "workers",
-    "ramp_s",
-    "runtime_s",
-    "alignment_bytes",
-    "direct",
-    "range",
-    "think_time_us",
-    "burst",
-    "rate_iops",
-    "rate_bytes_s",
-    "rate_process",
-    "data",
-    "sync",
-    "distribution",
-)
+EXPRESSIBLE = expressed_by("diskspd")
 _MS = 1_000_000
 _SERIES_MS = 1000
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..workload.meanings import DIFFERENCES, meanings
+from ..workload.words import expressed_by
 from ..workload.workload import SECTOR_BYTES, Direction, Workload, block_bounds, directions, normalise, unsupported
 
 VERSION = "1.1.0"
@@ -29,22 +30,7 @@ IDLE = "Idle"
 # 'Data pattern' of the target settings, by position. Only the last is what a workload writes unless set otherwise.
 PATTERNS = ("the same byte throughout an I/O", "pseudo random data", "random data")
 RANDOM_DATA = 2
-# Keys of a workload that IOMeter has no word for.
-EXPRESSIBLE = (
-    "block_size_bytes",
-    "block_sizes",
-    "read_percent",
-    "random_percent",
-    "queue_depth",
-    "workers",
-    "ramp_s",
-    "runtime_s",
-    "alignment_bytes",
-    "direct",
-    "range",
-    "think_time_us",
-    "burst",
-)
+EXPRESSIBLE = expressed_by("iometer")
 CYCLES = {"NORMAL": None, "CYCLE_OUTSTANDING_IOS": "queue depth cycling", "CYCLE_WORKERS": "worker cycling"}
 
 

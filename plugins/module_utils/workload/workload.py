@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Workloads: what I/O is issued, said without the words of any engine. Documented in docs/workloads.md.
 
-A normalised workload holds BASE always, one of SIZES, and of OPTIONAL only what is used: a feature that is added here
+The words are a table in words.py. A normalised workload holds one of SIZES, and of OPTIONAL only what is used: a word that is added there
 leaves the names and fingerprints of all earlier workloads as they were.
 """
 
@@ -18,53 +18,21 @@ from typing import Any, Literal, TypedDict, cast
 
 from ..core import units
 from ..core.failure import Failure, bad_value
+from .words import OF, WORDS, stored_names
 
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 SECTOR_BYTES = 512
-# key: (default, minimum, maximum)
-NUMBERS = {
-    "read_percent": (100, 0, 100),
-    "random_percent": (100, 0, 100),
-    "queue_depth": (1, 1, 65536),
-    "workers": (1, 1, 4096),
-    "ramp_s": (2, 0, 86400),
-    "runtime_s": (10, 1, 7 * 86400),
-}
-# A workload that ends after an amount measures it from its first byte on, and needs a limit rather than a duration.
-AMOUNT_DEFAULTS = {"ramp_s": 0, "runtime_s": 3600}
-OPTIONAL_NUMBERS = {
-    "think_time_us": (1, 3_600_000_000),
-    "burst": (1, 1_000_000),
-    "rate_iops": (1, 1_000_000_000),
-    "loops": (1, 1_000_000),
-}
-OPTIONAL_SIZES = ("rate_bytes_s", "io_bytes")
-MOST_BYTES = 1 << 50
-# Enough to find damage of any length, the usual strong ones, and a fast one.
-VERIFY = ("crc32c", "md5", "sha256", "xxhash")
-RATE_PROCESSES = ("linear", "poisson")
 SYNC_MODES = ("none", "sync", "dsync")
 PATTERNS = ("random", "zero", "repeat")
-OPTIONAL = (
-    "distribution",
-    "think_time_us",
-    "burst",
-    "rate_iops",
-    "rate_bytes_s",
-    "rate_process",
-    "data",
-    "sync",
-    "loops",
-    "io_bytes",
-    "verify",
-    "engine_options",
-)
+# Each workload holds these as integers.
+NUMBERS = tuple(word for word in WORDS if word.usual is not None)
+OPTIONAL = tuple(word.name for word in WORDS if word.optional)
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
-SIZES = ("block_size_bytes", "block_sizes", "block_size_range")
-KEYS = ("block_size", *NUMBERS, "alignment", "direct", "range", *OPTIONAL)
+SIZES = stored_names(OF["block_size"])
+KEYS = tuple(OF)
 # A normalised workload is a workload too, so that stored ones can be read back.
-NORMALISED = (*SIZES, *NUMBERS, "alignment_bytes", "direct", "range", *OPTIONAL)
+NORMALISED = tuple(name for word in WORDS for name in stored_names(word))
 # Starting and ending an engine.
 OVERHEAD_S = 0.5
 
@@ -136,9 +104,12 @@ def normalise(workload: Mapping[str, object], variable: str = "workload") -> Wor
         key: _optional(key, workload[key], f"{variable}.{key}") for key in OPTIONAL if workload.get(key) is not None
     }
     optional = {key: value for key, value in optional.items() if value is not None}
-    defaults = AMOUNT_DEFAULTS if "loops" in optional or "io_bytes" in optional else {}
-    for key, (default, low, high) in NUMBERS.items():
-        complete[key] = _integer(workload.get(key, defaults.get(key, default)), f"{variable}.{key}", low, high)
+    amount = "loops" in optional or "io_bytes" in optional
+    for word in NUMBERS:
+        # A workload that ends after an amount measures it from its first byte on, and needs a limit rather than a duration.
+        default = word.of_amount if amount and word.of_amount is not None else word.usual
+        given = workload.get(word.name, default)
+        complete[word.name] = _integer(given, f"{variable}.{word.name}", word.low, word.high)
     alignment = _either(workload, "alignment", natural_alignment(complete), variable)
     complete["alignment_bytes"] = _size(alignment, f"{variable}.alignment", sector)
     complete["direct"] = direct
@@ -191,7 +162,7 @@ def workload_id(workload: Workload) -> str:
         )
     )
     usual = {"alignment_bytes": natural_alignment(full), "direct": True, "range": WHOLE_RANGE}
-    words = ("block_size_bytes", "block_size_range", *NUMBERS)
+    words = ("block_size_bytes", "block_size_range", *(word.name for word in NUMBERS))
     unusual = {key: value for key, value in full.items() if key not in words and usual.get(key) != value}
     if unusual:
         short += "-" + hashlib.sha256(json.dumps(unusual, sort_keys=True).encode()).hexdigest()[:6]
@@ -492,17 +463,16 @@ def _range(value: Any, variable: str) -> dict[str, object]:
 
 def _optional(key: str, value: object, variable: str) -> object:
     """The normalised value; None when it says no more than leaving the key out would."""
-    if key in OPTIONAL_NUMBERS:
-        return _integer(value, variable, *OPTIONAL_NUMBERS[key])
-    if key in OPTIONAL_SIZES:
+    word = OF[key]
+    if word.kind == "integer":
+        return _integer(value, variable, word.low, word.high)
+    if word.kind == "size":
         size = parse_size(value, variable)
-        if not 0 < size <= MOST_BYTES:
-            raise bad_value(variable, value, f"Use a size from 1 byte to {format_size(MOST_BYTES)}.")
+        if not word.low <= size <= word.high:
+            raise bad_value(variable, value, f"Use a size from 1 byte to {format_size(word.high)}.")
         return size
-    if key == "rate_process":
-        return _choice(value, variable, RATE_PROCESSES)
-    if key == "verify":
-        return _choice(value, variable, VERIFY)
+    if word.kind == "choice":
+        return _choice(value, variable, word.choices)
     return {"distribution": _distribution, "data": _data, "sync": _sync, "engine_options": _engine_options}[key](
         value, variable
     )

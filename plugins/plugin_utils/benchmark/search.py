@@ -23,10 +23,11 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.derived import power
 from ...module_utils.result.result import PERCENTILES, merge_directions
 from ...module_utils.result.schema import Result
+from ...module_utils.workload import words
 from ...module_utils.workload.workload import Workload, normalise, workload_id
 from .certainty import certainty
 
-LOADS = ("queue_depth", "workers", "rate_iops")
+LOADS = tuple(words.loads())
 METRICS = ("latency_mean_ns", *PERCENTILES.values())
 LIMITS = {"limit_ns": 1, "limit_us": 1_000, "limit_ms": 1_000_000}
 # An open loop that brings less than this share of its rate did not have the load it is named after.

@@ -21,6 +21,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure
 from ...module_utils.result.derived import thin
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
+from ...module_utils.workload import words
 from .spreadsheet import harmless
 from .store import value
 
@@ -61,12 +62,7 @@ COLUMNS = [
     ("engine_version", "engine.version", "text"),
     ("ioengine", "engine.ioengine", "text"),
     ("latency_of", "engine.latency", "text"),
-    ("block_size_bytes", "workload.block_size_bytes", "int"),
-    ("read_percent", "workload.read_percent", "float"),
-    ("random_percent", "workload.random_percent", "float"),
-    ("queue_depth", "workload.queue_depth", "int"),
-    ("workers", "workload.workers", "int"),
-    ("direct", "workload.direct", "bool"),
+    *((name, f"workload.{name}", kind) for name, kind in words.columns()),
     *(
         (f"{direction}_{figure}", f"{direction}.{figure}", kind)
         for direction in ANY_DIRECTION

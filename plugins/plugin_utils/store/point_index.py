@@ -23,6 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TypeVar
 from urllib.request import pathname2url
 
+from ...module_utils.workload import words
+
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
@@ -31,7 +33,7 @@ SCHEMA = f"storlab.index/4 {sys.byteorder}"
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
 # measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
-SETTINGS = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers")  # of the workload
+SETTINGS = words.indexed()  # of the workload
 FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
 SHORT = ("point", "identity", "reason", "elsewhere", *NAMES, "started_s", "flags", *SETTINGS, *FIGURES)
 COLUMNS = (*SHORT, "row", "rest", "files", "sha256", "seal")

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...module_utils.core import times
+from ...module_utils.workload import words
 from . import additions, point_index, store
 
 # Filter: column of the index.
@@ -27,10 +28,7 @@ NAMES = {
     "variant": "variant",
     "status": "status",
 }
-SETTINGS = {
-    "block_size": "block_size_bytes",
-    **{name: name for name in point_index.SETTINGS if name != "block_size_bytes"},
-}
+SETTINGS = {word.name: words.stored_names(word)[0] for word in words.WORDS if word.indexed}
 TIMES = {"started_from": "started_s >= ?", "started_before": "started_s < ?"}
 # The keys of groups: the place of the points, or a column.
 PLACES = ("testbed_id", "run_id")

@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 from actions import answer, checked, make
+from ansible_collections.storlab.testbed.plugins.module_utils.workload import words
 from places import ROOT
 
 PLUGINS = "ansible_collections.storlab.testbed.plugins"
@@ -20,6 +21,8 @@ PLUGINS = "ansible_collections.storlab.testbed.plugins"
 OF_THEIR_MODULE = {"host_probe", "lab_image"}
 # An option that is the description of the testbed, which plugin_utils/chain checks as a whole.
 OF_THE_DESCRIPTION = {"chain": "testbed"}
+# Arguments whose words are documented, and checked by their meaning: each value may be a list of values.
+OF_WORDS = {"benchmark": ("workload", words.OF)}
 # They do their part around a module whose arguments are theirs.
 AROUND = {"esxi_counters", "esxi_installation"}
 NAMES = sorted(path.stem for path in (ROOT / "plugins" / "action").glob("*.py"))
@@ -41,7 +44,10 @@ def documented() -> dict:
         check=True,
     )
     found = json.loads(done.stdout)
-    return {name: found[f"storlab.testbed.{name}"]["doc"]["options"] for name in CHECKED}
+    options = {name: found[f"storlab.testbed.{name}"]["doc"]["options"] for name in CHECKED}
+    for name, (option, shown) in OF_WORDS.items():
+        assert set(options[name][option].pop("suboptions")) == set(shown)
+    return options
 
 
 def differences(spec: dict, options: dict, above: str = "") -> list:

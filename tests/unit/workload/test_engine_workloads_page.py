@@ -9,18 +9,16 @@ import re
 
 import places
 import pytest
+import write_workload
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio_job
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.sweep import expand_all
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.words import WORDS
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import (
-    AMOUNT_DEFAULTS,
-    KEYS,
-    NUMBERS,
     OPTIONAL,
     PATTERNS,
     SYNC_MODES,
-    VERIFY,
 )
 
 ROOT = places.ROOT
@@ -43,22 +41,20 @@ def rows(title: str) -> dict:
     return found
 
 
-def test_keys_are_those_of_the_code():
-    told = rows("Keys")
-    assert set(told) == set(KEYS)
-    assert {name for name, cells in told.items() if len(cells) == 1} == set(OPTIONAL)
-
-
-def test_defaults_are_those_of_the_code():
-    told = rows("Keys")
-    for key, (default, _low, _high) in NUMBERS.items():
-        amounts = [str(AMOUNT_DEFAULTS[key])] if key in AMOUNT_DEFAULTS else []
-        assert re.findall(r"\d+", told[key][-1]) == [str(default), *amounts]
+def test_the_words_are_those_of_the_table():
+    """Else: python tests/tools/write_workload.py."""
+    assert write_workload.page(PAGE) == PAGE
+    assert list(rows("Keys")) == [word.name for word in WORDS]
+    assert {name for name, cells in rows("Keys").items() if len(cells) == 1} == set(OPTIONAL)
 
 
 @pytest.mark.parametrize(
     ("key", "choices"),
-    [("verify", VERIFY), ("data", PATTERNS), ("sync", [mode for mode in SYNC_MODES if mode != "none"])],
+    [
+        *((word.name, word.choices) for word in WORDS if word.choices),
+        ("data", PATTERNS),
+        ("sync", [mode for mode in SYNC_MODES if mode != "none"]),
+    ],
 )
 def test_choices_are_told(key, choices):
     assert set(choices) <= set(re.findall(r"`(\w+)`", rows("Keys")[key][0]))

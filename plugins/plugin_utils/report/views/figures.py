@@ -11,7 +11,7 @@ from typing import Any
 from ...store.cells import Cell
 from ..nouns import Report, Waterfall
 from .base import without
-from .load import LOADS
+from .load import LOADS, amount
 
 # As the profiles name them: the metric here, and what one of the unit is in the metric's own.
 PUBLISHED_METRICS = {
@@ -112,7 +112,7 @@ def measured_for(figure: Mapping[str, object], report: Report) -> list[tuple[str
         return [("", _most(mine))]
     for key, label in LOADS if wanted else ():
         if len({str(without(waterfall.workload, key)) for waterfall in mine}) == 1:
-            ordered = sorted(mine, key=lambda waterfall: waterfall.workload.get(key) or 0)
+            ordered = sorted(mine, key=lambda waterfall: amount(waterfall.workload, key))
             return [(label.format(waterfall.workload.get(key)), _most([waterfall])) for waterfall in ordered]
     return []
 

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from ....module_utils.core import units
 from ....module_utils.result.derived import power
+from ....module_utils.workload.words import loads
+from ....module_utils.workload.workload import Workload
 from ...store.cells import Figure
 from .. import charts
 from ..nouns import Report
@@ -30,12 +32,13 @@ from .base import (
     workers_words,
 )
 
-Key = Literal["queue_depth", "workers", "rate_iops"]
-LOADS: tuple[tuple[Key, str], ...] = (
-    ("queue_depth", "queue depth {}"),
-    ("workers", "{} workers"),
-    ("rate_iops", "{} IOPS requested"),
-)
+LOADS = tuple(loads().items())
+
+
+def amount(workload: Workload, load: str) -> float:
+    """How much of a load a workload has; 0 where it says nothing of it."""
+    value = workload.get(load)
+    return value if isinstance(value, (int, float)) else 0
 
 
 Point = tuple[str, Figure, Figure]  # the load in words, IOPS, mean latency
