@@ -20,7 +20,7 @@ import jinja2
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.storlab.testbed.plugins.modules import esxi_datastore, esxi_iscsi
+from ansible_collections.storlab.testbed.plugins.modules import esxi_datastore, esxi_iscsi, esxi_vm
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
 
@@ -93,8 +93,13 @@ def play(host: Host, draft: str, look: Any = lambda: None, **values: str) -> lis
         module = importlib.import_module("ansible_collections.{}.{}.plugins.modules.{}".format(*name.split(".")))
         changes = esxsim_process.changes(host.ready)
         changes()
-        answer = host.call(module, check=task.get("check_mode", False), validate_certs=False, **task[name])
-        outcomes.append({"changed": answer["changed"], "calls": changes()})
+        outcome: dict[str, Any]
+        try:
+            answer = host.call(module, check=task.get("check_mode", False), validate_certs=False, **task[name])
+            outcome = {"changed": answer["changed"]}
+        except AttributeError as fault:
+            outcome = {"failed": f"AttributeError: {fault.name}"}
+        outcomes.append({**outcome, "calls": changes()})
         seen.append(look())
     assert outcomes == json.loads(recorded)
     return seen
@@ -143,6 +148,36 @@ def test_absent_destroys_a_vmfs(host, tmp_path):
         assert host.volumes() == {"tb-up": True}
         # An unmounted volume would go on being listed.
         assert play(host, "datastore_unmount.md", host.volumes, datastore="tb-up") == [{}]
+
+
+def test_a_machine_with_a_raw_mapping_cannot_be_changed(host):
+    (lun,) = [each for each in host.storage.storageDeviceInfo.scsiLun if each.lunType == "disk"][:1]
+    layers = {"datastore-raw": {"identity": {"naa": lun.canonicalName, "serial": "LUN-3909"}}}
+    disks = [
+        {"name": "file", "size_mib": 16, "controller": "pvscsi"},
+        {"name": "raw", "controller": "lsilogic", "rdm": {"layer": "datastore-raw"}},
+    ]
+    own = {
+        "ca_path": host.ready["certificate"],
+        "testbed_id": "tb-up",
+        "name": "up-raw",
+        "allow_device": [lun.canonicalName],
+    }
+    guest = {"datastore": "LocalDS_0", "guest_id": "debian10_64Guest", "vcpus": 1, "memory_mib": 64}
+    host.call(esxi_vm, **own, **guest, layers=layers, disks=disks)
+
+    def devices() -> list[tuple[str, int]]:
+        (machine,) = [each for each in host.host.vm if each.name == "up-raw"]
+        found = [each for each in machine.config.hardware.device if isinstance(each, vim.vm.device.VirtualDisk)]
+        return [(type(each.backing).__name__, each.capacityInKB) for each in found]
+
+    before = devices()
+    size = f"{lun.capacity.block * lun.capacity.blockSize // 1024}kb"
+    assert play(host, "vm_raw_mapping.md", devices, machine="up-raw", lun_size=size) == [before] * 3
+    assert [kind.rsplit(".", 1)[-1] for kind, _size in before] == [
+        "FlatVer2BackingInfo",
+        "RawDiskMappingVer1BackingInfo",
+    ]
 
 
 def test_every_draft_is_played_and_in_the_list():
