@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import small_png
+
 DEADLINE_S = 90
 FLAGS = (
     "--headless",
@@ -94,8 +96,10 @@ class Browser:
             assert ready, f"Chromium did not answer {what} in {DEADLINE_S} s."
             self.rest += os.read(self.pipe_out, 1 << 20)
 
-    def open(self, path: Path, width: int = 1280, theme: str = "light", scripts: bool = True, media: str = "") -> None:
-        """A fresh page, so that nothing of the last one counts."""
+    def open(
+        self, path: Path | None, width: int = 1280, theme: str = "light", scripts: bool = True, media: str = ""
+    ) -> None:
+        """A fresh page, so that nothing of the last one counts; an empty one without a path."""
         self.session = None
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -109,7 +113,7 @@ class Browser:
         )
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.events.clear()
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=path.as_uri() if path else "about:blank")
         if not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.wait(lambda answer: answer.get("method") == "Page.loadEventFired", "the page's load")
 
@@ -139,13 +143,15 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, text=key if len(key) == 1 else "")
 
     def picture(self, path: Path, height: int | None = None, part: str = "body") -> None:
-        """The page, or its first element of a kind, down to a height."""
+        """The page, or its first element of a kind, down to a height. It is left afterwards."""
         clip = self.run(f"""(({{x, y, width, height}}) => ({{x, y: y + scrollY, width, height, scale: 1}}))
                             (document.querySelector({json.dumps(part)}).getBoundingClientRect())""")
         clip["height"] = height or clip["height"]
-        path.write_bytes(
-            base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"])
-        )
+        data = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+        # Apart from the page, whose policy may refuse data in an address.
+        self.open(None)
+        reduced = self.run(f"{small_png.REDUCED}({json.dumps(data)})")
+        path.write_bytes(small_png.png(**{**reduced, "pixels": base64.b64decode(reduced["pixels"])}))
 
     def troubles(self) -> list:
         """Console messages, exceptions and log entries of the page."""

@@ -4,9 +4,11 @@
 """Makes the pictures of docs/img: pages in Chromium, and commands in a terminal of 80 columns.
 
     python tests/tools/pictures.py report REPORT/index.html docs/img
-    python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [HEIGHT]
+    python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [--width 1100] [--height 900] [--theme dark]
     python tests/tools/pictures.py terminal docs/img/NAME.svg [--last N] COMMAND…
+    python tests/tools/pictures.py shown docs/tour.md [NAME…]
 
+`shown` makes the pictures of terminals of a page: each is of the command in the block right before it, and its name begins with the page's.
 A terminal shows the command as it was given and what it printed, with its colours; `--last N` keeps the last N lines. The command really runs, in a
 pseudo terminal of 80 columns, from the folder where this program was started.
 """
@@ -84,6 +86,27 @@ def drawn(command: str, text: str, last: int | None = None) -> str:
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
+SHOWN = re.compile(r"^```\n([^`]+?)\n```\n\n!\[[^]]*\]\(img/([\w-]+)\.svg\)", re.MULTILINE)
+# A page shows what is left on a screen when a command has ended.
+SCREEN = 36
+
+
+def shown(text: str) -> dict[str, str]:
+    """{name of a picture: its command} of a page. Several lines are one command of the shell; comments are left out."""
+    return {
+        name: "\n".join(line.split("   #")[0].rstrip() for line in block.split("\n"))
+        for block, name in SHOWN.findall(text)
+    }
+
+
+def of_page(page: Path, names: list[str]) -> None:
+    """The pictures of terminals of a page, or some of them."""
+    for name, command in shown(page.read_text(encoding="utf-8")).items():
+        if not names or name in names:
+            text = printed(["bash", "-euc", command])
+            (page.parent / "img" / f"{name}.svg").write_text(drawn(command, text, SCREEN), encoding="utf-8")
+
+
 def report(page: Path, folder: Path) -> None:
     """The pictures of docs/report.md: a report on a desktop, in the dark and on a phone, and the matrix of synthetic figures."""
     from browser import Browser
@@ -108,12 +131,12 @@ def report(page: Path, folder: Path) -> None:
         browser.close()
 
 
-def photographed(page: Path, target: Path, height: int) -> None:
+def photographed(page: Path, target: Path, width: int, height: int, theme: str) -> None:
     from browser import Browser
 
     browser = Browser()
     try:
-        browser.open(page.resolve(), 1280)
+        browser.open(page.resolve(), width, theme)
         browser.picture(target, height)
     finally:
         browser.close()
@@ -128,23 +151,30 @@ def main(words: list[str]) -> None:
     of_page = kinds.add_parser("page")
     of_page.add_argument("page", type=Path)
     of_page.add_argument("target", type=Path)
-    of_page.add_argument("height", type=int, nargs="?", default=900)
+    of_page.add_argument("--width", type=int, default=1280)
+    of_page.add_argument("--height", type=int, default=900)
+    of_page.add_argument("--theme", choices=["light", "dark"], default="light")
     of_terminal = kinds.add_parser("terminal")
     of_terminal.add_argument("target", type=Path)
     of_terminal.add_argument("--last", type=int)
     of_terminal.add_argument("command", nargs=argparse.REMAINDER)
+    of_texts = kinds.add_parser("shown")
+    of_texts.add_argument("page", type=Path)
+    of_texts.add_argument("names", nargs="*")
     given = parser.parse_args(words)
     if given.kind == "report":
         report(given.page, given.folder)
     elif given.kind == "page":
-        photographed(given.page, given.target, given.height)
+        photographed(given.page, given.target, given.width, given.height, given.theme)
+    elif given.kind == "shown":
+        of_page(given.page, given.names)
     else:
         text = printed(given.command)
         given.target.write_text(drawn(shlex.join(given.command), text, given.last), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("support", "standins")]
+    sys.path[:0] = [str(ROOT / "tests" / room) for room in ("", "support", "standins")]
     import conftest  # noqa: F401 - lets the checkout be imported as the collection
 
     main(sys.argv[1:])

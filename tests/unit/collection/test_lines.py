@@ -38,11 +38,11 @@ def lab(tmp_path):
     return folder
 
 
-def shown(lab, **environment) -> str:
+def shown(lab, *options: str, **environment) -> str:
     """What show prints where no ansible.cfg of the clone is in force."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(lab), "storlab.testbed.show"],
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(lab), "storlab.testbed.show", *options],
         cwd=lab.parent,
         env={**kept, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), **environment},
         capture_output=True,
@@ -61,7 +61,15 @@ def test_show_draws_lines_under_every_format_of_results(lab, format_of_results):
     text = shown(lab, **chosen)
     drawn = next(line for line in text.splitlines() if DRAWN in line)
     assert drawn.lstrip("├└─ ") == DRAWN
-    assert "testbed_id: plain" in text.splitlines() and "\\n" not in text
+    assert "\\n" not in text
+
+
+def test_show_fits_a_screen_and_prints_variables_when_asked(lab):
+    assert "testbed_id: plain" in shown(lab, "-e", "show_variables=true").splitlines()
+    text = shown(lab)
+    assert "testbed_id: plain" not in text and "-e show_variables=true" in text
+    # A terminal of 25 lines keeps the drawing.
+    assert len(text[text.index(DRAWN) :].splitlines()) < 25
 
 
 def test_json_for_programs_stays_json_and_has_the_lines(lab):
