@@ -49,11 +49,13 @@ experiments: setup ## Repeat the published experiments scaled down, each taken d
 # do not wait for those that do.
 TOGETHER := $(MAKE) --no-print-directory --output-sync=line --jobs=4 BESIDE="nice -n 5"
 .PHONY: test lane-of-devices lane-of-processors
-test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
+# Long suites are represented by a sample that the seed draws (SAMPLED of tests/integration/conftest.py, tests/tools).
+test: export SAMPLE_SEED = $(SEED)
+test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT, of long suites a sample; ends with what was skipped and the number that passed; SEED=number repeats it
 	@rm -rf $(TESTS)
 	@mkdir -p $(TESTS)
 	@echo "Lint and unit tests, then those with simulators, programs and browsers; beside them those on this machine's devices, then the roles on embedded machines."
-	@echo "What each says is shown when it ends."
+	@echo "What each says is shown when it ends. SEED=$(SEED) repeats the samples."
 	@$(TOGETHER) lane-of-devices lane-of-processors
 	@python tests/tools/count_passed.py $(TESTS)
 

@@ -3,7 +3,7 @@
 # a network namespace. What root makes in this folder goes back to the user, whether the command succeeds or not.
 # Usage: as_root.sh COMMAND...     in the folder of the checkout
 set -u
-keep=CI,PWSH,ANSIBLE_CALLBACK_PLUGINS,EXECUTED_TASKS
+keep=CI,PWSH,SAMPLE_SEED,ANSIBLE_CALLBACK_PLUGINS,EXECUTED_TASKS
 for name in http_proxy https_proxy ftp_proxy all_proxy no_proxy; do
     keep="$keep,$name,$(echo "$name" | tr '[:lower:]' '[:upper:]')"
 done

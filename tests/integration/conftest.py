@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which tests must have this machine's devices for themselves: those that measure on it, or use its loop devices or page cache. `make integration-alone`
 runs them one after another, `make test` beside lint and unit tests, which use no device. `make integration-shared` runs two files of the others at a time;
-the tests of one file share what they start."""
+the tests of one file share what they start. Of long files `make test` takes a sample."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -36,6 +37,14 @@ MACHINE_WIDE = {
     "test_split_of_known_delays",
     "test_two_testbeds",
 }
+# How many tests of a long file a run of `make test` takes. Without SAMPLE_SEED all of them run.
+SAMPLED = {
+    "test_benchmark": 7,
+    "test_compare_browser": 6,
+    "test_debian_installation": 6,
+    "test_many_hosts": 16,
+    "test_runner": 27,
+}
 PASSERS_BY = pytest.StashKey[subprocess.Popen]()
 
 
@@ -56,7 +65,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         print(f"\nPassed by meanwhile: {json.loads(output)}")
 
 
-def pytest_collection_modifyitems(items: list) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
+    seed = os.environ.get("SAMPLE_SEED")
+    left_out = set()
+    for stem, number in SAMPLED.items() if seed else ():
+        own = [item for item in items if item.path.stem == stem]
+        left_out.update(random.Random(f"{seed} {stem}").sample(own, max(len(own) - number, 0)))  # noqa: S311
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if item.path.stem in MACHINE_WIDE:
             item.add_marker(pytest.mark.machine_wide)

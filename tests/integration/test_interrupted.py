@@ -20,15 +20,15 @@ def suite(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    """INTERRUPTED_SEED=number repeats a run."""
-    return int(os.environ.get("INTERRUPTED_SEED") or random.SystemRandom().randrange(1 << 32))
+    """SAMPLE_SEED=number repeats a run."""
+    return int(os.environ.get("SAMPLE_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_one_more_run_puts_right_what_a_killed_one_left(suite, seed, stage, tmp_path):
     [cell] = drawn([cell for cell in suite.cells() if cell[0] == stage], seed, 1)
     [way] = drawn(CONTINUED[stage], seed, 1)
-    print(f"INTERRUPTED_SEED={seed}: {' '.join(cell)}, then {way}")
+    print(f"SAMPLE_SEED={seed}: {' '.join(cell)}, then {way}")
     assert suite.run(Lab(tmp_path), cell, (way,))[1] == []
 
 
