@@ -1,0 +1,387 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is it the storage, the network or the machine? The answer about one layer, from what a run has measured and what its host shows of the way to the server.
+
+Each part has a limit of its own: the machine the rate at which its engine alone issues I/Os (the ceiling), the network the speed of the link and the time
+there and back. The part that is used nearly up is the tightest. Where the whole interval of its use is above the mark, it is named; where all parts are below
+theirs for certain, it is the storage; everything else is called by its name: cannot tell.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...module_utils.core import units
+from ...module_utils.core.layers import Layer
+from ...module_utils.result.student import t_quantile
+from ..compare.networks import rate
+from ..store.cells import directions_of
+
+STORAGE, NETWORK, MACHINE, CANNOT_TELL = "storage", "network", "machine", "cannot tell"
+CONFIDENCE = 0.95
+# A part whose use is above its mark is the tightest; both are measured against what that part does at best.
+MACHINE_MARK, NETWORK_MARK = 0.7, 0.8
+# The share of a link's speed that carries data: Ethernet, IP and TCP headers take the rest at 1500 bytes.
+PAYLOAD = 0.94
+# Half of the latency of an I/O that waits for nothing else.
+ROUND_TRIP_MARK = 0.5
+# One segment in a hundred that comes out of order or twice.
+LOSS_MARK = 0.01
+KIB = 1024
+# The workloads that the answer is made of: (bytes of a block, I/Os at a time).
+LATENCY, RATE, STREAM = (4 * KIB, 1), (4 * KIB, 32), (1024 * KIB, 32)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with the interval of its mean; low and high are None with a single repetition."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def over(self, other: Interval) -> Interval:
+        """The quotient, as far as both are known."""
+        value = self.value / other.value
+        if None in (self.low, self.high, other.low, other.high) or not other.low or not other.high:
+            return Interval(value, None, None)
+        return Interval(value, (self.low or 0) / other.high, (self.high or 0) / other.low)
+
+
+def interval(values: Sequence[float]) -> Interval | None:
+    """The mean of repetitions with its interval by Student's t; None without any."""
+    if not values:
+        return None
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Interval(mean, None, None)
+    away = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return Interval(mean, max(mean - away, 0.0), mean + away)
+
+
+# ---------------------------------------------------------------- the network
+
+
+def network_path(before: str, after: str) -> dict[str, Any]:
+    """The way to a server as a host shows it, of two looks around a benchmark (playbooks/tasks/network_path.yml), without a login on the server.
+
+    {interface, mtu_bytes, path_mtu_bytes, speed_bits_s, round_trip_ns, least_round_trip_ns, segments, odd_segments: sent again or come out of order};
+    keys that the host does not show are absent. {note: why} where the look failed; {same_host: True} of an address of its own.
+    """
+    first, last = _parts(before), _parts(after)
+    for text in (first, last):
+        if text.get("failed"):
+            return {"note": text["failed"]}
+    route = re.search(r"\bdev (\S+)", last.get("route", ""))
+    if route is None:
+        return {"note": "the host shows no route to it"}
+    if route[1] == "lo" or re.match(r"local\b", last.get("route", "")):
+        return {"same_host": True, "interface": route[1]}
+    path: dict[str, Any] = {"interface": route[1]}
+    for key, name, scale in (("mtu_bytes", "mtu", 1), ("speed_bits_s", "speed", 1_000_000)):
+        # A network card of a virtual machine answers with -1, or not at all.
+        if last.get(name, "").isdecimal() and int(last[name]):
+            path[key] = int(last[name]) * scale
+    sockets, earlier = _sockets(last.get("sockets", "")), _sockets(first.get("sockets", ""))
+    if not sockets:
+        return {**path, "note": "the host shows no open connection to it"}
+    least = [socket["minrtt"] for socket in sockets.values() if "minrtt" in socket]
+    trips = [(socket["rtt"], socket.get("segs_in", 1)) for socket in sockets.values() if "rtt" in socket]
+    pmtus = [socket["pmtu"] for socket in sockets.values() if "pmtu" in socket]
+    if trips:
+        weight = sum(number for _rtt, number in trips)
+        path["round_trip_ns"] = round(sum(rtt * number for rtt, number in trips) / weight * 1e6)
+    if least:
+        path["least_round_trip_ns"] = round(min(least) * 1e6)
+    if pmtus:
+        path["path_mtu_bytes"] = int(min(pmtus))
+    both = [(socket, earlier.get(name, {})) for name, socket in sockets.items()]
+    path["segments"] = int(sum(_grown(now, then, "segs_in") + _grown(now, then, "segs_out") for now, then in both))
+    path["odd_segments"] = int(
+        sum(_grown(now, then, "retrans") + _grown(now, then, "rcv_ooopack") for now, then in both)
+    )
+    return path
+
+
+def _parts(text: str) -> dict[str, str]:
+    """{name: content} of a look, whose parts begin with a line '== name'."""
+    if "== end" not in text:
+        return {"failed": "the look at it did not end"}
+    return {
+        name: content.strip()
+        for name, content in re.findall(r"^== (\w+)\n(.*?)(?=^== )", text, re.DOTALL | re.MULTILINE)
+    }
+
+
+def _sockets(text: str) -> dict[str, dict[str, float]]:
+    """{local address: figures} of what ss -tinH prints: a line of addresses, and an indented one of figures."""
+    sockets: dict[str, dict[str, float]] = {}
+    name = ""
+    for line in text.splitlines():
+        words = line.split()
+        if line[:1].isspace() and name:
+            figures = {key: float(value) for key, value in re.findall(r"\b([a-z_]+):([0-9.]+)", line)}
+            again = re.search(r"\bretrans:\d+/(\d+)", line)
+            sockets[name] = {**figures, "retrans": float(again[1]) if again else 0.0}
+        elif len(words) >= 5:
+            name = words[3]
+    return sockets
+
+
+def _grown(now: Mapping[str, float], then: Mapping[str, float], key: str) -> float:
+    return max(now.get(key, 0.0) - then.get(key, 0.0), 0.0)
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def measured(results: Sequence[Mapping[str, Any]], layer: str) -> dict[tuple[int, int], dict[str, Any]]:
+    """{(block, depth): {iops, bandwidth_bytes_s, latency_mean_ns: values of the repetitions; flags}} of the reads on a layer."""
+    cells: dict[tuple[int, int], dict[str, Any]] = {}
+    for result in results:
+        workload, total = result["workload"], directions_of(result).get("total")
+        if (
+            result["layer"] != layer
+            or result["status"] != "measured"
+            or not total
+            or workload.get("read_percent") != 100
+        ):
+            continue
+        depth = (workload.get("queue_depth") or 1) * (workload.get("workers") or 1)
+        cell = cells.setdefault((workload["block_size"], depth), {"flags": set()})
+        cell["flags"] |= set(result.get("flags") or ())
+        for key in ("iops", "bandwidth_bytes_s", "latency_mean_ns"):
+            if total.get(key):
+                cell.setdefault(key, []).append(total[key])
+    return cells
+
+
+def diagnosis(
+    layer: Layer,
+    cells: Mapping[tuple[int, int], Mapping[str, Any]],
+    ceiling: Mapping[tuple[int, int], Mapping[str, Any]],
+    path: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """{layer, host, answer, why, figures: [line], unseen: [line]}. cells, ceiling: as ``measured`` makes them, of the layer and of its host's engine alone;
+    path: as network_path makes it, None where the layer is on no server."""
+    figures = [text for place in (LATENCY, RATE, STREAM) if (text := _figure(place, cells.get(place, {})))]
+    unseen: list[str] = []
+    answer = {"layer": layer["name"], "host": layer["host"], "figures": figures, "unseen": unseen}
+    rates, streams, waits = (
+        interval(cells.get(place, {}).get(key, ()))
+        for place, key in ((RATE, "iops"), (STREAM, "bandwidth_bytes_s"), (LATENCY, "latency_mean_ns"))
+    )
+    if rates is None or streams is None or waits is None:
+        return {
+            **answer,
+            "answer": CANNOT_TELL,
+            "why": "4 KiB at depths 1 and 32 and 1 MiB at depth 32 were not all measured",
+        }
+    flags: set[str] = set().union(*(cell["flags"] for cell in cells.values()))
+    if "not_filled" in flags:
+        return {
+            **answer,
+            "answer": CANNOT_TELL,
+            "why": "much of what was read holds only zeros, which may come from nowhere",
+        }
+    if "cache_unknown" in flags:
+        unseen.append("what the caches of the storage held: it may be slower when more is read")
+    uses = [*_machine(rates, ceiling, figures, unseen), *_network(streams, waits, path, figures, unseen)]
+    above = [use for use in uses if use[2] is not None and use[2] >= use[4]]
+    if above:
+        part, words, low, _high, _mark = max(above, key=lambda use: (use[2] or 0) / use[4])
+        return {
+            **answer,
+            "answer": part,
+            "why": f"{words}, at least {100 * (low or 0):.0f} % with {100 * CONFIDENCE:.0f} % confidence",
+        }
+    unknown = [words for _part, words, _low, high, mark in uses if high is None or high >= mark]
+    if rates.low is None:
+        return {**answer, "answer": CANNOT_TELL, "why": "one repetition has no interval; measure two or more"}
+    missing = [line for line in unseen if not line.startswith("what the caches")]
+    if unknown or missing:
+        return {
+            **answer,
+            "answer": CANNOT_TELL,
+            "why": "; ".join([*(f"{words}, which may be too much" for words in unknown), *missing]),
+        }
+    low, high = rates.low, rates.high or rates.value
+    why = (
+        f"neither {'the machine nor the network' if path else 'the machine'} is near its limit, so it is the storage that gives "
+        f"{units.significant(low)} to {units.significant(high)} IOPS of 4 KiB and {_bytes_s(streams)}"
+    )
+    return {**answer, "answer": STORAGE, "why": why}
+
+
+Use = tuple[str, str, "float | None", "float | None", float]  # part, words, low and high of its use, and the mark
+
+
+def _machine(
+    rates: Interval, ceiling: Mapping[tuple[int, int], Mapping[str, Any]], figures: list[str], unseen: list[str]
+) -> list[Use]:
+    alone = interval(ceiling.get(RATE, {}).get("iops", ()))
+    if alone is None:
+        unseen.append("how many I/Os the machine alone issues: its ceiling was not measured")
+        return []
+    figures.append(f"the machine alone issues {_between(alone, '', 'IOPS')} of 4 KiB at depth 32")
+    share = rates.over(alone)
+    return [
+        (
+            MACHINE,
+            f"{100 * share.value:.0f} % of what the machine alone issues is used",
+            share.low,
+            share.high,
+            MACHINE_MARK,
+        )
+    ]
+
+
+def _network(
+    streams: Interval, waits: Interval, path: Mapping[str, Any] | None, figures: list[str], unseen: list[str]
+) -> list[Use]:
+    if path is None or path.get("same_host"):
+        return []
+    if "note" in path:
+        unseen.append(f"the network: {path['note']}")
+        return []
+    uses: list[Use] = []
+    mtu, seen = path.get("mtu_bytes"), path.get("path_mtu_bytes")
+    if mtu and seen:
+        figures.append(
+            f"packets of {seen} bytes pass on the way, the interface {path['interface']} has an MTU of {mtu}"
+        )
+    if path.get("speed_bits_s"):
+        best = Interval(
+            path["speed_bits_s"] * PAYLOAD / 8, path["speed_bits_s"] * PAYLOAD / 8, path["speed_bits_s"] * PAYLOAD / 8
+        )
+        figures.append(f"the link {path['interface']} has {rate(path['speed_bits_s'])}")
+        share = streams.over(best)
+        uses.append(
+            (
+                NETWORK,
+                f"{100 * share.value:.0f} % of what the link carries is used",
+                share.low,
+                share.high,
+                NETWORK_MARK,
+            )
+        )
+    else:
+        unseen.append("the speed of the link, which the host does not show")
+    if path.get("least_round_trip_ns"):
+        least, now = path["least_round_trip_ns"], path.get("round_trip_ns", path["least_round_trip_ns"])
+        figures.append(f"there and back takes {units.latency(least)} at best, {units.latency(now)} under load")
+        trip = Interval(least, least, least).over(waits)
+        words = f"{100 * trip.value:.0f} % of the latency of one I/O is the way there and back"
+        uses.append((NETWORK, words, trip.low, trip.high, ROUND_TRIP_MARK))
+    if path.get("segments"):
+        loss = path["odd_segments"] / path["segments"]
+        figures.append(
+            f"{path['odd_segments']} of {path['segments']} TCP segments were sent again or came out of order"
+        )
+        uses.append(
+            (NETWORK, f"{100 * loss:.1f} % of the TCP segments were lost or out of order", loss, loss, LOSS_MARK)
+        )
+    return uses
+
+
+def _figure(place: tuple[int, int], cell: Mapping[str, Any]) -> str:
+    rates, waits = interval(cell.get("iops", ())), interval(cell.get("latency_mean_ns", ()))
+    if rates is None or waits is None:
+        return ""
+    size = f"{place[0] // KIB} KiB" if place[0] < 1024 * KIB else f"{place[0] // 1024 // KIB} MiB"
+    return f"{size}, {place[1]} at a time: {_between(rates, '', 'IOPS')}, {units.latency(waits.value)} each"
+
+
+def _between(figure: Interval, before: str, unit: str) -> str:
+    if figure.low is None or figure.high is None:
+        return f"{before}{units.significant(figure.value)} {unit}"
+    return f"{before}{units.significant(figure.value)} {unit} ({units.significant(figure.low)} to {units.significant(figure.high)})"
+
+
+def _bytes_s(figure: Interval) -> str:
+    return f"{units.significant(figure.value / 1e6)} MB/s of 1 MiB"
+
+
+# ---------------------------------------------------------------- a run
+
+
+def of_run(
+    layers: Mapping[str, Layer],
+    results: Sequence[Mapping[str, Any]],
+    ways: Mapping[str, Mapping[str, Mapping[str, str]]],
+) -> list[dict[str, Any]]:
+    """A diagnosis of each measured layer. ways: {host: {address: {before, after}}}, the two looks of each host at the servers of its layers."""
+    names = list(dict.fromkeys(result["layer"] for result in results if result["layer_kind"] != "ceiling"))
+    answers = []
+    for name in names:
+        layer = layers[name]
+        looks = ways.get(str(layer["host"]), {})
+        address = str((layer.get("detail") or {}).get("server") or "") or _portal(layer)
+        path: dict[str, Any] | None = None
+        if not address and _remote(layer):
+            path = {"note": "its layer does not name a server"}
+        if address:
+            look = looks.get(address)
+            path = network_path(look["before"], look["after"]) if look else {"note": "it was not looked at"}
+        ceilings = [
+            result for result in results if result["layer_kind"] == "ceiling" and result["host"] == layer["host"]
+        ]
+        ceiling = measured(ceilings, ceilings[0]["layer"]) if ceilings else {}
+        answers.append({**diagnosis(layer, measured(results, name), ceiling, path), "path": path})
+    return answers
+
+
+def _remote(layer: Layer) -> bool:
+    """Whether the layer may be on a server: all but a disk or folder that was there before, of which nothing says so."""
+    detail = layer.get("detail") or {}
+    return not (detail.get("provider") == "existing" and detail.get("existing") in ("device", "path"))
+
+
+def _portal(layer: Layer) -> str:
+    portal = (layer.get("detail") or {}).get("portal")
+    if isinstance(portal, dict):
+        return str(portal.get("address") or "")
+    return re.sub(r":\d+$", "", str(portal)).strip("[]") if portal else ""
+
+
+QUESTION = "Is it the storage, the network or the machine?"
+
+
+def lines(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The printed answer: a line per layer, and its reasons."""
+    result = []
+    for answer in answers:
+        result.append(
+            f"{answer['layer']} on {answer['host']}: {answer['answer'].upper()}. {answer['why'][:1].upper()}{answer['why'][1:]}."
+        )
+        result += [f"  - {figure}" for figure in answer["figures"]]
+        result += [f"  - not seen: {line}" for line in answer["unseen"]]
+    return result or ["Nothing was measured, so there is no answer."]
+
+
+def page(testbed_id: str, run_id: str, answers: Sequence[Mapping[str, Any]]) -> str:
+    """The page diagnosis.md of a run."""
+    text = [f"# {QUESTION}", "", f"Testbed {testbed_id}, run {run_id}.", ""]
+    for answer in answers:
+        text += [
+            f"## {answer['layer']} on {answer['host']}: {answer['answer']}",
+            "",
+            f"{answer['why'][:1].upper()}{answer['why'][1:]}.",
+            "",
+        ]
+        text += [f"- {figure}" for figure in answer["figures"]]
+        if answer["unseen"]:
+            text += ["", "Not seen:", "", *(f"- {line}" for line in answer["unseen"])]
+        text.append("")
+    return "\n".join(text if answers else [*text, "Nothing was measured, so there is no answer.", ""])
+
+
+def as_json(answers: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(answers, indent=1, sort_keys=True) + "\n"
