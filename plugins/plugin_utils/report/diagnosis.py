@@ -35,6 +35,8 @@ ROUND_TRIP_MARK = 0.5
 # One segment in a hundred that comes out of order or twice.
 LOSS_MARK = 0.01
 KIB = 1024
+# File systems that are on disks of the machine; every other one may be on a server.
+ON_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "ntfs3", "vfat", "exfat", "tmpfs")
 # The workloads that the answer is made of: (bytes of a block, I/Os at a time).
 LATENCY, RATE, STREAM = (4 * KIB, 1), (4 * KIB, 32), (1024 * KIB, 32)
 
@@ -339,9 +341,11 @@ def of_run(
 
 
 def _remote(layer: Layer) -> bool:
-    """Whether the layer may be on a server: all but a disk or folder that was there before, of which nothing says so."""
+    """Whether the layer may be on a server: all but a disk, and a folder of a file system that is on a disk."""
     detail = layer.get("detail") or {}
-    return not (detail.get("provider") == "existing" and detail.get("existing") in ("device", "path"))
+    if detail.get("provider") != "existing":
+        return True
+    return detail.get("existing") != "device" and detail.get("filesystem") not in ON_DISKS
 
 
 def _portal(layer: Layer) -> str:

@@ -10,7 +10,11 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.report import diag
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report.diagnosis import LATENCY, RATE, STREAM
 
 LAYER = {"name": "datastore-nas", "kind": "datastore", "host": "client01", "detail": {"server": "192.0.2.7"}}
-LOCAL = {**LAYER, "name": "datastore-tank", "detail": {"provider": "existing", "existing": "path"}}
+LOCAL = {
+    **LAYER,
+    "name": "datastore-tank",
+    "detail": {"provider": "existing", "existing": "path", "filesystem": "ext4"},
+}
 # Printed by ss 6.1 of a mount of NFS, made shorter; the second look has more segments.
 SOCKETS = """ESTAB 0 0 192.0.2.21:799 192.0.2.7:2049
 \t cubic rtt:{rtt}/0.06 pmtu:{pmtu} segs_out:{out} segs_in:{seen} retrans:0/{again} rcv_ooopack:{odd} minrtt:{least}
@@ -202,6 +206,10 @@ def test_a_run_is_answered_layer_by_layer():
     assert nameless["answer"] == "cannot tell" and "does not name a server" in nameless["why"]
     (local,) = diagnosis.of_run({**layers, "datastore-nas": {**LOCAL, "name": "datastore-nas"}}, results, looks)
     assert local["answer"] == "storage" and local["path"] is None
+    for filesystem in ("nfs4", "cifs", "ceph", None):
+        detail = {"provider": "existing", "existing": "path", "filesystem": filesystem}
+        (mounted,) = diagnosis.of_run({**layers, "datastore-nas": {**LAYER, "detail": detail}}, results, looks)
+        assert mounted["answer"] == "cannot tell"
     lines = diagnosis.lines([answer, blind])
     assert lines[0].startswith("datastore-nas on client01: STORAGE. Neither the machine nor the network")
     assert any("not seen: the network: it was not looked at" in line for line in lines)
