@@ -154,10 +154,11 @@ def measured(results: Sequence[Mapping[str, Any]], layer: str) -> dict[tuple[int
             or result["status"] != "measured"
             or not total
             or workload.get("read_percent") != 100
+            or "block_size_bytes" not in workload
         ):
             continue
         depth = (workload.get("queue_depth") or 1) * (workload.get("workers") or 1)
-        cell = cells.setdefault((workload["block_size"], depth), {"flags": set()})
+        cell = cells.setdefault((workload["block_size_bytes"], depth), {"flags": set()})
         cell["flags"] |= set(result.get("flags") or ())
         for key in ("iops", "bandwidth_bytes_s", "latency_mean_ns"):
             if total.get(key):
@@ -216,7 +217,7 @@ def diagnosis(
         }
     low, high = rates.low, rates.high or rates.value
     why = (
-        f"neither {'the machine nor the network' if path else 'the machine'} is near its limit, so it is the storage that gives "
+        f"{'neither the machine nor the network is near its' if path else 'the machine is far from its'} limit, so it is the storage that gives "
         f"{units.significant(low)} to {units.significant(high)} IOPS of 4 KiB and {_bytes_s(streams)}"
     )
     return {**answer, "answer": STORAGE, "why": why}

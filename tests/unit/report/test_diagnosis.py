@@ -181,7 +181,7 @@ def result_of(layer, block, depth, value, kind="datastore", repetition=1, read_p
         "status": "measured",
         "repetition": repetition,
         "flags": [],
-        "workload": {"block_size": block, "queue_depth": depth, "workers": 1, "read_percent": read_percent},
+        "workload": {"block_size_bytes": block, "queue_depth": depth, "workers": 1, "read_percent": read_percent},
         "read": {"iops": value, "bandwidth_bytes_s": value * block, "latency_mean_ns": depth * 1e9 / value},
     }
 
