@@ -30,8 +30,8 @@ options:
     default: latest
   ways:
     description:
-      - The way to the servers of its layers as each host showed it before and after the run, C({host: {address: {before, after}}}). The playbook
-        C(diagnose) collects it. A server without an entry is one that was not looked at.
+      - The way to the servers of its layers as each host showed it before and after the run, a mapping of hosts to a mapping of addresses to C(before) and
+        C(after). The playbook C(diagnose) collects it. A server without an entry is one that was not looked at.
     type: dict
     default: {}
 extends_documentation_fragment:
