@@ -26,7 +26,7 @@ class ActionModule(CollectionAction):
     def perform(self, args: dict) -> dict:
         run_dir = os.path.abspath(load.find_run(args["results_dir"], args["testbed_id"], args["run_id"]))
         run = load.read_run(run_dir)
-        answers = diagnosis.of_run(run.layers, run.results, args["ways"])
+        answers = diagnosis.of_run(run.layers, run.results, args["ways"], run.networks)
         folder = os.path.join(run_dir, "report")
         steps = plan(
             folder,

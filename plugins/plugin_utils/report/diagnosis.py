@@ -16,7 +16,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import Layer
@@ -34,6 +34,10 @@ PAYLOAD = 0.94
 ROUND_TRIP_MARK = 0.5
 # One segment in a hundred that comes out of order or twice.
 LOSS_MARK = 0.01
+# A fifth of what the layer below gives.
+ABOVE_MARK = 0.2
+# Two layers whose quotient is within these for certain are alike.
+ALIKE = (0.9, 1.1)
 KIB = 1024
 # File systems that are on disks of the machine; every other one may be on a server.
 ON_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "ntfs3", "vfat", "exfat", "tmpfs")
@@ -57,15 +61,35 @@ class Interval:
         return Interval(value, (self.low or 0) / other.high, (self.high or 0) / other.low)
 
 
+class Use(NamedTuple):
+    """How much of a part is used, against the mark from which it is named."""
+
+    part: str
+    words: str
+    low: float | None
+    high: float | None
+    mark: float
+
+
+class Below(NamedTuple):
+    """The layer that a layer is on, which was measured, too."""
+
+    name: str
+    host: str
+    cells: Mapping[tuple[int, int], Mapping[str, Any]]
+    answer: Mapping[str, Any]
+
+
 def interval(values: Sequence[float]) -> Interval | None:
-    """The mean of repetitions with its interval by Student's t; None without any."""
-    if not values:
+    """The geometric mean of repetitions with its interval by Student's t of their logarithms, as rates are judged as quotients; None without any."""
+    if not values or min(values) <= 0:
         return None
-    mean = statistics.fmean(values)
-    if len(values) == 1:
-        return Interval(mean, None, None)
-    away = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Interval(mean, max(mean - away, 0.0), mean + away)
+    logs = [math.log(value) for value in values]
+    mean = statistics.fmean(logs)
+    if len(logs) == 1:
+        return Interval(values[0], None, None)
+    away = t_quantile((1 + CONFIDENCE) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Interval(math.exp(mean), math.exp(mean - away), math.exp(mean + away))
 
 
 # ---------------------------------------------------------------- the network
@@ -171,9 +195,10 @@ def diagnosis(
     cells: Mapping[tuple[int, int], Mapping[str, Any]],
     ceiling: Mapping[tuple[int, int], Mapping[str, Any]],
     path: Mapping[str, Any] | None,
+    below: Below | None = None,
 ) -> dict[str, Any]:
     """{layer, host, answer, why, figures: [line], unseen: [line]}. cells, ceiling: as ``measured`` makes them, of the layer and of its host's engine alone;
-    path: as network_path makes it, None where the layer is on no server."""
+    path: as network_path makes it, None where the layer is on no server; below: None where the layer that it is on was not measured."""
     figures = [text for place in (LATENCY, RATE, STREAM) if (text := _figure(place, cells.get(place, {})))]
     unseen: list[str] = []
     answer = {"layer": layer["name"], "host": layer["host"], "figures": figures, "unseen": unseen}
@@ -197,15 +222,13 @@ def diagnosis(
     if "cache_unknown" in flags:
         unseen.append("what the caches of the storage held: it may be slower when more is read")
     uses = [*_machine(rates, ceiling, figures, unseen), *_network(streams, waits, path, figures, unseen)]
-    above = [use for use in uses if use[2] is not None and use[2] >= use[4]]
-    if above:
-        part, words, low, _high, _mark = max(above, key=lambda use: (use[2] or 0) / use[4])
-        return {
-            **answer,
-            "answer": part,
-            "why": f"{words}, at least {100 * (low or 0):.0f} % with {100 * CONFIDENCE:.0f} % confidence",
-        }
-    unknown = [words for _part, words, _low, high, mark in uses if high is None or high >= mark]
+    uses += _above(cells, below, figures) if below else []
+    named = [use for use in uses if use.low is not None and use.low >= use.mark]
+    if named:
+        use = max(named, key=lambda use: (use.low or 0) / use.mark)
+        why = f"{use.words}, at least {100 * (use.low or 0):.0f} % with {100 * CONFIDENCE:.0f} % confidence"
+        return {**answer, "answer": use.part, "why": why}
+    unknown = [use.words for use in uses if use.high is None or use.high >= use.mark]
     if rates.low is None:
         return {**answer, "answer": CANNOT_TELL, "why": "one repetition has no interval; measure two or more"}
     missing = [line for line in unseen if not line.startswith("what the caches")]
@@ -215,15 +238,15 @@ def diagnosis(
             "answer": CANNOT_TELL,
             "why": "; ".join([*(f"{words}, which may be too much" for words in unknown), *missing]),
         }
+    if below and below.answer["answer"] != STORAGE:
+        why = f"as much arrives as {below.name} gives on {below.host}, and of that: {below.answer['why']}"
+        return {**answer, "answer": below.answer["answer"], "why": why}
     low, high = rates.low, rates.high or rates.value
     why = (
         f"{'neither the machine nor the network is near its' if path else 'the machine is far from its'} limit, so it is the storage that gives "
         f"{units.significant(low)} to {units.significant(high)} IOPS of 4 KiB and {_bytes_s(streams)}"
     )
     return {**answer, "answer": STORAGE, "why": why}
-
-
-Use = tuple[str, str, "float | None", "float | None", float]  # part, words, low and high of its use, and the mark
 
 
 def _machine(
@@ -233,17 +256,10 @@ def _machine(
     if alone is None:
         unseen.append("how many I/Os the machine alone issues: its ceiling was not measured")
         return []
-    figures.append(f"the machine alone issues {_between(alone, '', 'IOPS')} of 4 KiB at depth 32")
+    figures.append(f"the machine alone issues {_between(alone)} of 4 KiB at depth 32")
     share = rates.over(alone)
-    return [
-        (
-            MACHINE,
-            f"{100 * share.value:.0f} % of what the machine alone issues is used",
-            share.low,
-            share.high,
-            MACHINE_MARK,
-        )
-    ]
+    words = f"{_percent(share.value)} of what the machine alone issues is used"
+    return [Use(MACHINE, words, share.low, share.high, MACHINE_MARK)]
 
 
 def _network(
@@ -253,27 +269,25 @@ def _network(
         return []
     if "note" in path:
         unseen.append(f"the network: {path['note']}")
-        return []
+        if not path.get("carried_bits_s"):
+            return []
     uses: list[Use] = []
     mtu, seen = path.get("mtu_bytes"), path.get("path_mtu_bytes")
     if mtu and seen:
         figures.append(
             f"packets of {seen} bytes pass on the way, the interface {path['interface']} has an MTU of {mtu}"
         )
-    if path.get("speed_bits_s"):
-        best = Interval(
-            path["speed_bits_s"] * PAYLOAD / 8, path["speed_bits_s"] * PAYLOAD / 8, path["speed_bits_s"] * PAYLOAD / 8
-        )
-        figures.append(f"the link {path['interface']} has {rate(path['speed_bits_s'])}")
-        share = streams.over(best)
+    speed, carried = path.get("speed_bits_s"), path.get("carried_bits_s")
+    if speed:
+        figures.append(f"the link {path['interface']} has {rate(speed)}")
+    if carried:
+        figures.append(f"the network alone carried {rate(carried)} from the server")
+    most = carried or (speed or 0) * PAYLOAD
+    if most:
+        share = streams.over(Interval(most / 8, most / 8, most / 8))
+        what = "the network alone carried" if carried else "the link carries"
         uses.append(
-            (
-                NETWORK,
-                f"{100 * share.value:.0f} % of what the link carries is used",
-                share.low,
-                share.high,
-                NETWORK_MARK,
-            )
+            Use(NETWORK, f"{_percent(share.value)} of what {what} is used", share.low, share.high, NETWORK_MARK)
         )
     else:
         unseen.append("the speed of the link, which the host does not show")
@@ -281,31 +295,87 @@ def _network(
         least, now = path["least_round_trip_ns"], path.get("round_trip_ns", path["least_round_trip_ns"])
         figures.append(f"there and back takes {units.latency(least)} at best, {units.latency(now)} under load")
         trip = Interval(least, least, least).over(waits)
-        words = f"{100 * trip.value:.0f} % of the latency of one I/O is the way there and back"
-        uses.append((NETWORK, words, trip.low, trip.high, ROUND_TRIP_MARK))
+        words = f"{_percent(trip.value)} of the latency of one I/O is the way there and back"
+        uses.append(Use(NETWORK, words, trip.low, trip.high, ROUND_TRIP_MARK))
     if path.get("segments"):
         loss = path["odd_segments"] / path["segments"]
         figures.append(
             f"{path['odd_segments']} of {path['segments']} TCP segments were sent again or came out of order"
         )
-        uses.append(
-            (NETWORK, f"{100 * loss:.1f} % of the TCP segments were lost or out of order", loss, loss, LOSS_MARK)
-        )
+        words = f"{100 * loss:.1f} % of the TCP segments were lost or out of order"
+        uses.append(Use(NETWORK, words, loss, loss, LOSS_MARK))
     return uses
+
+
+def _above(cells: Mapping[tuple[int, int], Mapping[str, Any]], below: Below, figures: list[str]) -> list[Use]:
+    """The part of what the layer below gives that is lost in the machine above it."""
+    uses = []
+    for place, share in _quotients(cells, below.cells).items():
+        figures.append(f"{_size(place)}: {_share(share)} of what {below.name} gives on {below.host} arrives")
+        low, high = (None if end is None else 1 - end for end in (share.high, share.low))
+        words = (
+            f"{_percent(1 - share.value)} of what {below.name} gives on {below.host} at {_size(place)} is lost above it"
+        )
+        uses.append(Use(MACHINE, words, low, high, ABOVE_MARK))
+    return uses
+
+
+def beside(
+    cells: Mapping[tuple[int, int], Mapping[str, Any]], other: str, others: Mapping[tuple[int, int], Mapping[str, Any]]
+) -> list[str]:
+    """How a layer compares with another that is on nothing of its own, each as a line."""
+    lines = []
+    for place, share in _quotients(cells, others).items():
+        word = "too uncertain to tell"
+        if share.low is not None and share.high is not None:
+            if ALIKE[0] <= share.low and share.high <= ALIKE[1]:
+                word = "alike"
+            elif share.high < ALIKE[0] or share.low > ALIKE[1]:
+                word = "less" if share.high < ALIKE[0] else "more"
+        lines.append(f"{_size(place)}: {_share(share)} of what {other} gives, {word}")
+    return lines
+
+
+def _quotients(
+    cells: Mapping[tuple[int, int], Mapping[str, Any]], others: Mapping[tuple[int, int], Mapping[str, Any]]
+) -> dict[tuple[int, int], Interval]:
+    """{workload: rate of a layer as a share of that of another}, where both were measured. Its interval is rather too wide."""
+    shares = {}
+    for place, key in ((RATE, "iops"), (STREAM, "bandwidth_bytes_s")):
+        mine, theirs = (interval(each.get(place, {}).get(key, ())) for each in (cells, others))
+        if mine is not None and theirs is not None:
+            shares[place] = mine.over(theirs)
+    return shares
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _share(share: Interval) -> str:
+    if share.low is None or share.high is None:
+        return _percent(share.value)
+    return f"{_percent(share.value)} ({100 * share.low:.0f} to {_percent(share.high)})"
+
+
+def _size(place: tuple[int, int]) -> str:
+    size = f"{place[0] // KIB} KiB" if place[0] < 1024 * KIB else f"{place[0] // 1024 // KIB} MiB"
+    return f"{size}, {place[1]} at a time"
 
 
 def _figure(place: tuple[int, int], cell: Mapping[str, Any]) -> str:
     rates, waits = interval(cell.get("iops", ())), interval(cell.get("latency_mean_ns", ()))
     if rates is None or waits is None:
         return ""
-    size = f"{place[0] // KIB} KiB" if place[0] < 1024 * KIB else f"{place[0] // 1024 // KIB} MiB"
-    return f"{size}, {place[1]} at a time: {_between(rates, '', 'IOPS')}, {units.latency(waits.value)} each"
+    return f"{_size(place)}: {_between(rates)}, {units.latency(waits.value)} each"
 
 
-def _between(figure: Interval, before: str, unit: str) -> str:
+def _between(figure: Interval) -> str:
     if figure.low is None or figure.high is None:
-        return f"{before}{units.significant(figure.value)} {unit}"
-    return f"{before}{units.significant(figure.value)} {unit} ({units.significant(figure.low)} to {units.significant(figure.high)})"
+        return f"{units.significant(figure.value)} IOPS"
+    return (
+        f"{units.significant(figure.value)} IOPS ({units.significant(figure.low)} to {units.significant(figure.high)})"
+    )
 
 
 def _bytes_s(figure: Interval) -> str:
@@ -319,26 +389,66 @@ def of_run(
     layers: Mapping[str, Layer],
     results: Sequence[Mapping[str, Any]],
     ways: Mapping[str, Mapping[str, Mapping[str, str]]],
+    networks: Sequence[Mapping[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """A diagnosis of each measured layer. ways: {host: {address: {before, after}}}, the two looks of each host at the servers of its layers."""
-    names = list(dict.fromkeys(result["layer"] for result in results if result["layer_kind"] != "ceiling"))
-    answers = []
-    for name in names:
+    """A diagnosis of each measured layer, those below first. ways: {host: {address: {before, after}}}, the two looks of each host at the servers of its
+    layers; networks: what the network alone carried, where the collection reaches both of its ends."""
+    names = dict.fromkeys(result["layer"] for result in results if result["layer_kind"] != "ceiling")
+    cells = {name: measured(results, name) for name in names}
+    answers: dict[str, dict[str, Any]] = {}
+    for name in sorted(names, key=lambda name: len(_parents(layers, name))):
         layer = layers[name]
-        looks = ways.get(str(layer["host"]), {})
-        address = str((layer.get("detail") or {}).get("server") or "") or _portal(layer)
-        path: dict[str, Any] | None = None
-        if not address and _remote(layer):
-            path = {"note": "its layer does not name a server"}
-        if address:
-            look = looks.get(address)
-            path = network_path(look["before"], look["after"]) if look else {"note": "it was not looked at"}
+        path = _way(layer, ways.get(str(layer["host"]), {}), networks)
         ceilings = [
             result for result in results if result["layer_kind"] == "ceiling" and result["host"] == layer["host"]
         ]
         ceiling = measured(ceilings, ceilings[0]["layer"]) if ceilings else {}
-        answers.append({**diagnosis(layer, measured(results, name), ceiling, path), "path": path})
-    return answers
+        below = _below(layers, name, cells, answers)
+        answer = diagnosis(layer, cells[name], ceiling, path, below)
+        peer = next((other for other in answers if layers[other]["kind"] == layer["kind"]), None)
+        if peer and not below:
+            answer["figures"] += beside(cells[name], peer, cells[peer])
+        answers[name] = {**answer, "path": path}
+    return list(answers.values())
+
+
+def _way(
+    layer: Layer, looks: Mapping[str, Mapping[str, str]], networks: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The way to the server of a layer as network_path has it, with what the network alone carried; None where the layer is on no server."""
+    address = str((layer.get("detail") or {}).get("server") or "") or _portal(layer)
+    if not address:
+        return {"note": "its layer does not name a server"} if _remote(layer) else None
+    look = looks.get(address)
+    path = network_path(look["before"], look["after"]) if look else {"note": "it was not looked at"}
+    for line in networks:
+        if line["host"] == layer["host"] and line["address"] == address and "from_target_bits_s" in line:
+            path["carried_bits_s"] = line["from_target_bits_s"]
+    return path
+
+
+def _parents(layers: Mapping[str, Layer], name: str) -> list[str]:
+    """The layers below a layer, the nearest first; those of a damaged file that are on each other once."""
+    chain: list[str] = []
+    parent = layers[name].get("parent")
+    while parent and parent in layers and parent not in chain:
+        chain.append(parent)
+        parent = layers[parent].get("parent")
+    return chain
+
+
+def _below(
+    layers: Mapping[str, Layer],
+    name: str,
+    cells: Mapping[str, Mapping[tuple[int, int], Mapping[str, Any]]],
+    answers: Mapping[str, Mapping[str, Any]],
+) -> Below | None:
+    """The nearest layer below that was measured, where only the machine is between: in a guest, or on the same host."""
+    layer = layers[name]
+    parent = next((other for other in _parents(layers, name) if other in answers), None)
+    if parent is None or not (layer["kind"] == "guest" or layers[parent]["host"] == layer["host"]):
+        return None
+    return Below(parent, str(layers[parent]["host"]), cells[parent], answers[parent])
 
 
 def _remote(layer: Layer) -> bool:
