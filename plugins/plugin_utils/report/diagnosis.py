@@ -323,10 +323,10 @@ def _above(cells: Mapping[tuple[int, int], Mapping[str, Any]], below: Below, fig
 def beside(
     cells: Mapping[tuple[int, int], Mapping[str, Any]], other: str, others: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> list[str]:
-    """How a layer compares with another that is on nothing of its own, each as a line."""
+    """Lines that compare a layer with another layer of its kind."""
     lines = []
     for place, share in _quotients(cells, others).items():
-        word = "too uncertain to tell"
+        word = "too uncertain to judge"
         if share.low is not None and share.high is not None:
             if ALIKE[0] <= share.low and share.high <= ALIKE[1]:
                 word = "alike"
@@ -339,7 +339,7 @@ def beside(
 def _quotients(
     cells: Mapping[tuple[int, int], Mapping[str, Any]], others: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> dict[tuple[int, int], Interval]:
-    """{workload: rate of a layer as a share of that of another}, where both were measured. Its interval is rather too wide."""
+    """{workload: rate of a layer as a share of the other's rate}, where both were measured. Its interval is rather too wide."""
     shares = {}
     for place, key in ((RATE, "iops"), (STREAM, "bandwidth_bytes_s")):
         mine, theirs = (interval(each.get(place, {}).get(key, ())) for each in (cells, others))
@@ -391,7 +391,7 @@ def of_run(
     ways: Mapping[str, Mapping[str, Mapping[str, str]]],
     networks: Sequence[Mapping[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """A diagnosis of each measured layer, those below first. ways: {host: {address: {before, after}}}, the two looks of each host at the servers of its
+    """A diagnosis of each measured layer, the lower ones first. ways: {host: {address: {before, after}}}, the two looks of each host at the servers of its
     layers; networks: what the network alone carried, where the collection reaches both of its ends."""
     names = dict.fromkeys(result["layer"] for result in results if result["layer_kind"] != "ceiling")
     cells = {name: measured(results, name) for name in names}
@@ -428,7 +428,7 @@ def _way(
 
 
 def _parents(layers: Mapping[str, Layer], name: str) -> list[str]:
-    """The layers below a layer, the nearest first; those of a damaged file that are on each other once."""
+    """The layers below a layer, the nearest first. Layers of a damaged file may be on each other, and end the list."""
     chain: list[str] = []
     parent = layers[name].get("parent")
     while parent and parent in layers and parent not in chain:

@@ -230,8 +230,8 @@ def test_a_guest_that_gets_all_of_its_storage_has_the_answer_of_its_storage(answ
         ((7990, 8000, 8010), "alike"),
         ((695, 700, 705), "less"),
         ((15_900, 16_000, 16_100), "more"),
-        ((6000, 8000, 10_000), "too uncertain to tell"),
-        ((8000,), "too uncertain to tell"),
+        ((6000, 8000, 10_000), "too uncertain to judge"),
+        ((8000,), "too uncertain to judge"),
     ],
 )
 def test_storage_beside_other_storage_is_compared_with_its_interval(many, word):
