@@ -860,9 +860,28 @@ def test_a_stopped_engine_is_no_measurement(base, runtime_s, stopped_s):
     assert found["status"] == "failed"
     assert "stalled" in [failure["code"] for failure in found["failures"]]
     (check,) = [check for check in found["checks"] if check["name"] == "standstill"]
+    # Looked at every quarter of a second, by a supervisor that may itself wait for a processor.
+    assert meta(base, plan["points"][0]["point_id"])["stopped_s"] > 0
     # The log's windows are the only thing that tells: the null engine had no I/O on its way.
     assert check["longest_s"] > stopped_s - 0.2
     assert not list(Path(started["state_dir"]).rglob(fio.WINDOWS_LOG))
+
+
+def test_a_pause_of_a_stopped_engine_is_not_the_storages(base, tmp_path):
+    """The device answers all the time; only fio is stopped, and the supervisor that watches it is not."""
+    with attached(tmp_path / "disk", SIZE) as path:
+        plan = make_plan(layer_of(path, SIZE), workloads=({"runtime_s": 6, "rate_iops": 300},))
+        started = runner.start(plan, base)
+        measuring(base)
+        (engine,) = engine_processes(started["state_dir"])
+        os.kill(engine, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(engine, signal.SIGCONT)
+        finished(base)
+        (found,) = results(plan, base)[0].values()
+    assert (found["status"], "stalled" in found["flags"]) == ("failed", False)
+    assert meta(base, plan["points"][0]["point_id"])["stopped_s"] > 1
+    assert "stalled" in [failure["code"] for failure in found["failures"]]
 
 
 @pytest.fixture
@@ -890,6 +909,7 @@ def test_a_device_that_stops_answering_is_measured_with_its_pause(base, frozen):
         subprocess.run(["fsfreeze", "--unfreeze", folder], check=True)
     finished(base)
     (found,) = results(plan, base)[0].values()
+    assert meta(base, plan["points"][0]["point_id"])["stopped_s"] == 0
     # A machine that is busy may itself have stood still as long.
     assert "stalled" in [*found["flags"], *(failure["code"] for failure in found["failures"])]
     assert found["stall"]["longest_s"] > 2.5

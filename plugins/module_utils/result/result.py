@@ -275,6 +275,7 @@ def of_point(
         if window:
             _weigh_length(result, meta, planned_s)
             _add_standstill(result, meta, window)
+            _add_stop(result, meta)
             _add_physics(result, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             result["flags"].append("not_steady")
@@ -337,8 +338,11 @@ def _weigh_pause(result: Result, meta: dict[str, Any], code: str, message: str, 
 def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> str | None:
     """The evidence that the host, and not its storage, caused a pause of this length; None without any."""
     late_s, steal = meta.get("late_s", 0), result.get("cpu", {}).get("host_steal_percent", 0)
+    stopped_s = meta.get("stopped_s", 0)
     if late_s >= longest_s * EVIDENCE_SHARE:
         return f"the runner on this host was not run for {late_s:g} s"
+    if stopped_s >= longest_s * EVIDENCE_SHARE:
+        return f"the engine's process on this host was stopped for {stopped_s:g} s"
     if "clock_stepped" in result["flags"]:
         return "the clock of the host was set during the point"
     if steal / 100 * result.get("runtime_s", 0) >= longest_s * EVIDENCE_SHARE:
@@ -346,6 +350,15 @@ def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> 
     if result.get("layer_kind") == "ceiling":
         return "no device was asked, so the engine or the host stood still"
     return None
+
+
+def _add_stop(result: Result, meta: dict[str, Any]) -> None:
+    """An engine that somebody stopped measured less than its run time, even where the pause is too short to be found in the I/O."""
+    stopped_s, known = meta.get("stopped_s", 0), {failure["code"] for failure in result["failures"]}
+    if stopped_s and not known & {"stalled", "too_long"}:
+        name = result["engine"]["name"]
+        message = f"{name} was stopped by a signal or a debugger for {stopped_s:g} s, so its figures are not of the whole time."
+        result["failures"].append(Failure("engine_stopped", message).as_fault())
 
 
 def _weigh_length(result: Result, meta: dict[str, Any], planned_s: float | None) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from ..core.failure import exit_words
 from ..core.times import utc
 from ..engines.engine import GRACE_S, Engine, Start
+from ..linux.watch import counters
 from ..linux.watch.meter import STALE_S, Meter, Series
 from ..result import standstill
 
@@ -54,6 +55,9 @@ class Execution:
     def __init__(self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "") -> None:
         self.engine, self.program, self.folder, self.watcher, self.phase = engine, program, folder, watcher, phase
         self.late_s = 0.0
+        # The longest time between two looks at the engine that both found it stopped, and the first of these looks.
+        self.stopped_s = 0.0
+        self._stopped_since_s: float | None = None
 
     def run(
         self, start: Start, meter: Meter, lengths: Lengths, series: Series | None, log_ms: int | None
@@ -90,6 +94,7 @@ class Execution:
             "seen": seen,
             "windows": self._windows(log_ms) if log_ms else None,
             "late_s": round(self.late_s, 3),
+            "stopped_s": round(self.stopped_s, 3),
         }
 
     def _watch(self, process: subprocess.Popen[bytes], meter: Meter, lengths: Lengths, series: Series | None) -> bool:
@@ -104,6 +109,7 @@ class Execution:
             self.late_s = max(self.late_s, time.monotonic() - due_s)
             meter.look(process.pid)
             elapsed = meter.elapsed_s()
+            self._note_stop(elapsed >= lengths.ramp_s and counters.stopped(process.pid))
             if elapsed >= tick_s:
                 self._tick(meter.sample(process.pid), elapsed, lengths, series, (recent, heard_s, tick_s == 0))
                 tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
@@ -120,6 +126,13 @@ class Execution:
                     process.wait()
                     return False
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+    def _note_stop(self, stopped: bool) -> None:
+        """Note the state of the engine's process at this look. A process that is stopped asks no device, so the pause is not the storage's."""
+        now_s = time.monotonic()
+        since_s = self._stopped_since_s if self._stopped_since_s is not None else now_s
+        self.stopped_s = max(self.stopped_s, now_s - since_s if stopped else 0.0)
+        self._stopped_since_s = since_s if stopped else None
 
     def _tick(
         self,

@@ -628,7 +628,7 @@ class Supervisor:
 
     def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
         """The host's counters in the measured time of these runs of the engine, as far as all of them have them."""
-        counted: dict[str, Any] = {"late_s": max(run["late_s"] for run in runs)}
+        counted: dict[str, Any] = {key: max(run[key] for run in runs) for key in ("late_s", "stopped_s")}
         if all(run["changed"] for run in runs):
             counted["counters"] = counters.figures_of(counters.total([run["changed"] for run in runs]))
             # When that was, so that what other hosts counted can be cut to it.

@@ -52,7 +52,7 @@ META = {
     "overridden": [str],
     "exit_code?": (int, type(None)),
     **dict.fromkeys(("started_utc?", "finished_utc?", "raw_sha256?", "job_sha256?", "series_sha256?"), str),
-    **dict.fromkeys(("wall_s?", "late_s?"), NUMBER),
+    **dict.fromkeys(("wall_s?", "late_s?", "stopped_s?"), NUMBER),
     **dict.fromkeys(("preparation?", "memory?", "steady_state?"), dict),
     "prepared?": {"utc": str},
     "windows?": list,

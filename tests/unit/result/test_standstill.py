@@ -317,6 +317,7 @@ def test_an_engine_that_ended_late_is_kept_without_evidence():
     "evidence",
     [
         {"noted": {"late_s": 0.6}},
+        {"noted": {"stopped_s": 0.6}},
         {"noted": {"flags": ["clock_stepped"]}},
         {"kind": "ceiling"},
         {"noted": {"counters": {"interval_s": 6.0, "cpu": {"host_busy_s": 1.0, "host_steal_percent": 9.0}}}},
@@ -351,3 +352,19 @@ def test_a_pause_in_a_trial_fails_nothing_but_is_told():
     )
     assert (trial["ok"], trial["longest_s"], trial["limit_s"]) == (True, 0.9, 3)
     assert (whole["ok"], longer["ok"], longer["limit_s"]) == (False, False, 0.6)
+
+
+def test_a_stop_of_the_engine_explains_its_pause_and_no_longer_one():
+    """The engine's process was stopped by a signal, and no device was asked; a pause of twice that time and more is the storage's."""
+    found = point([windows_of(STOOD)], noted={"stopped_s": 0.75})
+    assert "the engine's process on this host was stopped for 0.75 s" in found["failures"][0]["message"]
+    late = point([None], runtime_s=9.0, noted={"stopped_s": 2.9})
+    assert [failure["code"] for failure in late["failures"]] == ["too_long"]
+
+
+def test_a_stop_too_short_to_be_seen_in_the_io_fails_the_point_too():
+    steady = windows_of([step / 50 for step in range(300)])
+    found = point([steady], noted={"stopped_s": 0.27})
+    assert (found["status"], [failure["code"] for failure in found["failures"]]) == ("failed", ["engine_stopped"])
+    assert "for 0.27 s" in found["failures"][0]["message"]
+    assert point([steady], noted={"stopped_s": 0.0}) == point([steady])

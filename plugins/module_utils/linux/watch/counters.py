@@ -245,6 +245,11 @@ def _threads(pid: int) -> dict[str, Any] | None:
     return {"all": whole, **{name: ticks for name, ticks in threads.items() if ticks is not None}}
 
 
+def stopped(pid: int) -> bool:
+    """Whether a process is held by a signal or by a debugger (states T and t of proc(5))."""
+    return (_read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()[:1] in (["T"], ["t"])
+
+
 def _ticks(path: str) -> int | None:
     # The name in parentheses may itself hold spaces and parentheses.
     fields = (_read(path) or "").rpartition(")")[2].split()

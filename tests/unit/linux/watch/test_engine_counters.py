@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import os
+import signal
 import subprocess
 import time
 
@@ -290,3 +291,19 @@ def test_memory_that_is_not_told_is_absent(monkeypatch, meminfo):
 def test_load_and_memory_of_this_host_are_read():
     known = counters.levels()
     assert known["load_1min"] >= 0 and 0 < known["memory_used_percent"] < 100
+
+
+def test_a_process_that_is_stopped_is_told_from_one_that_waits():
+    """A real process: asleep, stopped by a signal, going on, and gone."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            assert not counters.stopped(process.pid)
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            assert counters.stopped(process.pid)
+            process.send_signal(signal.SIGCONT)
+            os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+            assert not counters.stopped(process.pid)
+        finally:
+            process.kill()
+    assert not counters.stopped(process.pid)
