@@ -16,9 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "playbooks" / "vars" / "testbed.yml"
 HEAD = """---
 # What playbook check has worked out, by the names that the roles know. What the inventory sets is in it, too. Written by tests/tools/write_vars.py.
-testbed_id: "{{ __testbed.testbed_id }}"
-testbed_state_dir: "{{ __testbed.state_dir }}"
-testbed_results_dir: "{{ __testbed.results_dir }}"
+# A task that is delegated to a host that --limit leaves out needs its connection, which may follow from words of the testbed.
+__testbed_whole: "{{ __testbed if __testbed is defined else hostvars[ansible_play_hosts_all[0]].__testbed }}"
+testbed_id: "{{ __testbed_whole.testbed_id }}"
+testbed_state_dir: "{{ __testbed_whole.state_dir }}"
+testbed_results_dir: "{{ __testbed_whole.results_dir }}"
 testbed_platform: "{{ __testbed.hosts[inventory_hostname].platform }}"
 testbed_stages: "{{ __testbed.hosts[inventory_hostname].stages }}"
 __testbed_variables: "{{ __testbed.hosts[inventory_hostname].variables }}"

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import limit
 from chain_lab import EMBEDDED, TWO_LINUX, expanded, lab_of
+from places import ROOT
+from plays import run
 
 GROUPS = lab_of(TWO_LINUX)["groups"]
 BELOW = {"backing-bench", "backing-ds1", "target-bench", "target-ds1"}
@@ -70,3 +73,36 @@ def test_what_works_on_the_whole_leaves_nobody_out():
     assert refusal("whole", ["client01"]) == (
         "--limit L leaves out store01, and this playbook works on the whole testbed; nothing was touched. Leave --limit out."
     )
+
+
+@pytest.mark.ansible
+def test_a_host_that_a_limit_leaves_out_is_asked_by_its_own_variables(tmp_path):
+    """The target asks its client whether it uses the LUNs: what the client's connection needs may follow from the words of the testbed."""
+    inventory = {
+        "all": {
+            "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+            "hosts": {
+                "localhost": {"ansible_connection": "local"},
+                "client01": {
+                    "ansible_connection": "{{ {'lab7 /state /results': 'local'}[where] }}",
+                    "where": "{{ testbed_id }} {{ testbed_state_dir }} {{ testbed_results_dir }}",
+                },
+            },
+        }
+    }
+    words = {"testbed_id": "lab7", "state_dir": "/state", "results_dir": "/results"}
+    tasks = [
+        {"ansible.builtin.set_fact": {"__testbed": words}},
+        {
+            "ansible.builtin.ping": None,
+            "delegate_to": "{{ item }}",
+            "loop": ["client01"],
+            "loop_control": {"label": "{{ item }}"},
+        },
+    ]
+    book = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    book["vars_files"] = [str(ROOT / "playbooks" / "vars" / "testbed.yml")]
+    (tmp_path / "lab.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([book]), encoding="utf-8")
+    code, answers = run(tmp_path, tmp_path / "play.yml", "-i", str(tmp_path / "lab.yml"), "--limit", "localhost")
+    assert (code, answers[-1]["results"][0].get("ping")) == (0, "pong"), answers[-1]
