@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.files import naming
 
 BLOCK = 1024 * 1024
 
@@ -100,7 +101,7 @@ def create(path: str, size_bytes: int) -> None:
     part = f"{path}.part"
     # Data no layer can compress or leave out; one block of it is enough, for the same block twice is stored twice.
     block = os.urandom(BLOCK)
-    with open(part, "wb") as stream:
+    with naming(part), open(part, "wb") as stream:
         os.posix_fallocate(stream.fileno(), 0, size_bytes)
         for _ in range(size_bytes // BLOCK):
             stream.write(block)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.files import write_json
+from ..core.files import naming, write_json, write_whole
 from ..linux import mounts
 
 SPEC: dict[str, Any] = {
@@ -265,7 +265,7 @@ def left_overs(image_dir: str) -> list[Any]:
 
 def run(argv: list[Any], log_path: str, lock_fd: int, on_line: Any = None, env: dict[str, Any] | None = None) -> None:
     """Run a tool, copy what it says to the log, and fail with the end of what it said."""
-    with open(log_path, "a", encoding="utf-8") as log:
+    with naming(log_path), open(log_path, "a", encoding="utf-8") as log:
         log.write(f"+ {' '.join(argv)}\n")
         log.flush()
         tail: list[Any] = []
@@ -319,12 +319,9 @@ def configure_root(root: str, recipe: dict[str, Any], public_key: str) -> None:
     # Debian's own sitecustomize is empty and would be found first.
     os.unlink(os.path.join(root, "usr/lib/python3.11/sitecustomize.py"))
     for name, (path, mode) in places.items():
-        with open(os.path.join(root, path), "wb") as stream:
-            stream.write(recipe[name])
-        os.chmod(os.path.join(root, path), mode)
+        write_whole(os.path.join(root, path), recipe[name], mode)
     os.makedirs(os.path.join(root, "root/.ssh"), mode=0o700, exist_ok=True)
-    with open(os.path.join(root, "root/.ssh/authorized_keys"), "w", encoding="utf-8") as stream:
-        stream.write(public_key)
+    write_whole(os.path.join(root, "root/.ssh/authorized_keys"), public_key.encode())
 
 
 def make_initrd(root: str, release: str, init: bytes, path: str) -> None:
@@ -342,8 +339,7 @@ def make_initrd(root: str, release: str, init: bytes, path: str) -> None:
         with open(os.path.join(folder, module), "rb") as stream:
             entries.append((f"modules/{os.path.basename(module)}", 0o100644, stream.read()))
     entries.append(("modules/order", 0o100644, "".join(f"{os.path.basename(module)}\n" for module in order).encode()))
-    with open(path, "wb") as stream:
-        stream.write(gzip.compress(newc(entries), compresslevel=6, mtime=0))
+    write_whole(path, gzip.compress(newc(entries), compresslevel=6, mtime=0))
 
 
 def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progress, lock_fd: int) -> str:
@@ -355,8 +351,7 @@ def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progre
     log = os.path.join(image_dir, "build.log")
     root, out = os.path.join(work, "root"), os.path.join(work, "image")
     os.makedirs(os.path.join(out, "ssh"), mode=0o700)
-    with open(log, "w", encoding="utf-8") as stream:
-        stream.write(f"image {identity}\n")
+    write_whole(log, f"image {identity}\n".encode())
 
     def on_line(line: str) -> None:
         phase = phase_of(line)
@@ -393,8 +388,7 @@ def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progre
         configure_root(root, recipe, stream.read())
     with open(os.path.join(root, "etc/ssh/ssh_host_ed25519_key.pub"), encoding="utf-8") as stream:
         kind, host_key = stream.read().split()[:2]
-    with open(os.path.join(out, "ssh", "known_hosts"), "w", encoding="utf-8") as stream:
-        stream.write(f"{HOST_KEY_ALIAS} {kind} {host_key}\n")
+    write_whole(os.path.join(out, "ssh", "known_hosts"), f"{HOST_KEY_ALIAS} {kind} {host_key}\n".encode())
     (release,) = os.listdir(os.path.join(root, "lib/modules"))
     run(["chroot", root, "depmod", release], log, lock_fd)
     make_initrd(root, release, recipe["init"], os.path.join(out, "initrd.img"))
@@ -438,8 +432,7 @@ def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progre
         "packages": versions,
         "files": files,
     }
-    with open(os.path.join(out, "manifest.json"), "w", encoding="utf-8") as stream:
-        json.dump(manifest, stream, indent=1, sort_keys=True)
+    write_json(os.path.join(out, "manifest.json"), manifest, indent=1)
     os.chmod(out, 0o700)
     # A folder, which is whole or absent as one.
     os.replace(out, final)

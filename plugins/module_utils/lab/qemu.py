@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.files import read_json, write_json
+from ..core.files import naming, read_json, write_json
 from ..linux import daemon
 from . import nbd
 from .netns import enter_argv
@@ -241,7 +241,7 @@ def start(vm: dict[str, Any], argv: Sequence[str], netns: str | None, definition
     for disk in vm["disks"]:
         if disk.get("size_mib") and not os.path.exists(disk["file"]):
             os.makedirs(os.path.dirname(disk["file"]), mode=0o700, exist_ok=True)
-            with open(disk["file"], "xb") as stream:
+            with naming(disk["file"]), open(disk["file"], "xb") as stream:
                 stream.truncate(disk["size_mib"] << 20)
     # Written first: a machine that runs without it would be taken for a stranger's definition and started twice.
     write_json(

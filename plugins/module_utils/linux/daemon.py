@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.failure import Failure
-from ..core.files import write_json
+from ..core.files import naming, write_json
 from .host import read_text
 from .own_folder import read_own_json
 
@@ -192,7 +192,8 @@ def _become_daemon(folder: str, ready: int) -> None:
 
 
 def log(folder: str, text: str) -> None:
-    with open(os.path.join(folder, "supervisor.log"), "a", encoding="utf-8") as handle:
+    path = os.path.join(folder, "supervisor.log")
+    with naming(path), open(path, "a", encoding="utf-8") as handle:
         handle.write(text)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ..core.failure import Failure, exit_words
+from ..core.files import naming
 
 
 def run(
@@ -98,7 +99,8 @@ def write_text(path: str, text: str) -> None:
     """One write(2), unbuffered: the kernel's attributes report a refusal at the write itself."""
     handle = os.open(path, os.O_WRONLY)
     try:
-        os.write(handle, text.encode())
+        with naming(path):
+            os.write(handle, text.encode())
     finally:
         os.close(handle)
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.failure import Failure
-from ..core.files import make_folder
+from ..core.files import make_folder, naming
 from ..core.times import utc
 from .daemon import read_stat, start_ticks
 from .host import read_text
@@ -115,8 +115,9 @@ def take(
         if other is not None and other != instead_of:
             return other
         text = json.dumps(mine, sort_keys=True).encode()
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text, 0)
+        with naming(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text, 0)
         return None
 
 

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.files import write_whole
 from ..core.names import check_testbed_id
 from ..core.times import utc
 from ..engines import databases, hammerdb_load, tproc_c, transactions
@@ -212,9 +213,7 @@ def _scratch(cluster: Cluster) -> str:
 
 def _written(folder: str, name: str, text: str) -> str:
     path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as handle:
-        handle.write(text)
-    os.chmod(path, 0o644)
+    write_whole(path, text.encode())
     return path
 
 

@@ -13,6 +13,7 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 from ..core.failure import exit_words
+from ..core.files import naming
 from ..core.times import utc
 from ..engines.engine import GRACE_S, Engine, Start
 from ..linux.watch import counters
@@ -64,7 +65,8 @@ class Execution:
     ) -> dict[str, Any]:
         """Run it to its end and say how it went. Never raises for what the engine does."""
         for name, text in {**start["files"], **start["job"]}.items():
-            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as handle:
+            path = os.path.join(self.folder, name)
+            with naming(path), open(path, "w", encoding="utf-8") as handle:
                 handle.write(text)
         started, errors_path = utc(), os.path.join(self.folder, "stderr.txt")
         with open(errors_path, "wb") as errors:

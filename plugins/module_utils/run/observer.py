@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from ..core.failure import Failure
-from ..core.files import read_json, write_json
+from ..core.files import naming, read_json, write_json
 from ..core.layers import Layer, down
 from ..core.shape import NUMBER
 from ..core.times import unix_s
@@ -152,7 +152,7 @@ class Observer:
     def _keep(self, line: str) -> None:
         if os.path.exists(self.path) and os.path.getsize(self.path) + len(line) > FILE_BYTES:
             os.replace(self.path, os.path.join(self.folder, "samples.older.jsonl"))
-        with open(self.path, "a", encoding="ascii") as handle:
+        with naming(self.path), open(self.path, "a", encoding="ascii") as handle:
             handle.write(f"{line}\n")
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:

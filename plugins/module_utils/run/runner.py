@@ -32,7 +32,7 @@ from types import FrameType
 from typing import IO, Any
 
 from ..core.failure import Failure, bad_value, messages
-from ..core.files import make_folder, read_json, write_json, write_whole
+from ..core.files import make_folder, naming, read_json, write_json, write_whole
 from ..core.layers import Layer, down, of_others, only_read, parts, reduces_data
 from ..core.times import utc
 from ..engines.catalogue import engine_of
@@ -701,7 +701,8 @@ class Supervisor:
             path = os.path.join(source, name)
             if os.path.exists(path):
                 begin = f"{self.engine.comment}{mark}\n" if name == self.engine.job_file else ""
-                with open(path, "rb") as piece, open(os.path.join(target, name), "ab") as whole:
+                kept = os.path.join(target, name)
+                with naming(kept), open(path, "rb") as piece, open(kept, "ab") as whole:
                     whole.write(begin.encode() + piece.read())
 
 

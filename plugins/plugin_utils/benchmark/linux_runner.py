@@ -21,6 +21,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.files import naming
 from . import theirs
 
 ENDED = ("finished", "stopped", "crashed")
@@ -99,7 +100,8 @@ class LinuxRun:
     def _keep_log(self, log: str) -> None:
         folder = os.path.join(self.run_dir, "hosts")
         os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, f"{self.host}.log"), "a", encoding="utf-8") as handle:
+        path = os.path.join(folder, f"{self.host}.log")
+        with naming(path), open(path, "a", encoding="utf-8") as handle:
             handle.write(f"{log}\n")
 
     def _watch(self, expected_s: float) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...module_utils.core.failure import Failure
-from ...module_utils.core.files import write_whole
+from ...module_utils.core.files import naming, write_whole
 from ...module_utils.core.visible import visible
 from . import static
 
@@ -108,7 +108,7 @@ def _drawn(svg: str, browser: str) -> bytes:
     width, height = static.size(svg)
     with tempfile.TemporaryDirectory() as folder:
         source, target = (os.path.join(folder, name) for name in ("chart.svg", "chart.png"))
-        with open(source, "wb") as handle:
+        with naming(source), open(source, "wb") as handle:
             handle.write(_bytes(svg))
         # The sandbox of Chromium does not start for root; what is drawn is our own and has no script.
         command = [

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from ...module_utils.core.files import write_json
+from ...module_utils.core.files import naming, write_json
 
 FILE = "ledger.jsonl"
 HEAD = "ledger.head"
@@ -34,7 +34,8 @@ def append(testbed_dir: str, event: str, **details: Any) -> None:
     if event not in EVENTS:
         raise ValueError(event)
     os.makedirs(testbed_dir, exist_ok=True)
-    with open(os.path.join(testbed_dir, FILE), "ab+") as handle:
+    path = os.path.join(testbed_dir, FILE)
+    with naming(path), open(path, "ab+") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         last, end = _last(handle)
         # The text after the last whole line was cut off while it was written, so no one was informed that it was kept.

@@ -13,19 +13,25 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_tier, raid, ramdisk
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, open_iscsi
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database
+from cache_kernel import Kernel, apply, caches_on, wanted
 from killed import Full
 
-sys.path += [str(Path(__file__).parent / room) for room in ("backing", "clients", "exports")]
+sys.path += [str(Path(__file__).parent / room) for room in ("backing", "clients", "exports", "loads")]
 
 import test_datastore_life as of_datastores
+import test_full_databases as of_databases
 import test_lio_life as of_lio
 import test_open_iscsi_life as of_sessions
 import test_ramdisk_life as of_ramdisks
+import test_storage_nfs as of_exports
+import test_storage_raid as of_arrays
 import test_tgt_life as of_tgt
 
 
@@ -34,6 +40,89 @@ class Tgtd(of_tgt.Tgtd):
 
     def missing_modules(self, name: str) -> set:
         return {"ib_core"} - self.modules if name == "rdma_ucm" else super().missing_modules(name)
+
+
+class Beside:
+    """A host whose records are in a folder of their own. It is the one of the build that runs now, and loads no modules."""
+
+    now: Any
+
+    def __init__(self, patch: pytest.MonkeyPatch, root: Path) -> None:
+        type(self).now, self.run_dir, self.modules = self, root / "run", set()
+        root.mkdir(parents=True)
+        patch.setattr(record, "loaded_modules", set)
+        patch.setattr(record, "unload_modules", lambda _names: None)
+        self.prepare(patch, root)
+
+    def prepare(self, patch: pytest.MonkeyPatch, root: Path) -> None:
+        raise NotImplementedError
+
+    def has(self, _path: str) -> bool:
+        return self.run_dir.exists()
+
+
+class Exporting(Beside):
+    """The kernel's server and its table follow the commands."""
+
+    def prepare(self, patch, root):
+        of_exports.noting(patch, root)
+        noted, etab, threads = nfs_export.run, root / "etab", root / "nfsd" / "threads"
+        etab.touch()
+
+        def run(argv, **_more):
+            noted(argv)
+            lines = etab.read_text(encoding="utf-8").splitlines(keepends=True)
+            if argv[:2] == ["exportfs", "-o"]:
+                client, _colon, path = argv[3].partition(":")
+                etab.write_text("".join([*lines, f"{path}\t{client}({argv[2]})\n"]), encoding="utf-8")
+            elif argv[:2] == ["exportfs", "-u"]:
+                client, _colon, path = argv[2].partition(":")
+                etab.write_text("".join(x for x in lines if not x.startswith(f"{path}\t{client}(")), encoding="utf-8")
+            elif argv[0] == "rpc.nfsd":
+                threads.write_text(f"{argv[-1]}\n", encoding="utf-8")
+
+        patch.setattr(nfs_export, "run", run)
+
+    @staticmethod
+    def call(state: str) -> None:
+        converge(nfs_export.Area, of_exports.params(state=state), check_mode=False)
+
+
+class Striped(Beside):
+    def prepare(self, patch, root):
+        host = of_arrays.Host(root / "host")
+        self.arrays = of_arrays.arrays_on(host, self.run_dir, patch)
+        of_arrays.with_mdadm(host, patch)
+
+    @classmethod
+    def build(cls) -> None:
+        of_arrays.apply(cls.now.arrays, [of_arrays.wanted(0, 2, chunk_kib=64)])
+
+    @classmethod
+    def remove(cls) -> None:
+        of_arrays.apply(cls.now.arrays, [], present=False).forget()
+
+
+class Cached(Beside):
+    def prepare(self, patch, root):
+        self.caches = caches_on(Kernel(root / "host"), self.run_dir, patch)
+
+    @classmethod
+    def build(cls) -> None:
+        apply(cls.now.caches, [wanted()])
+
+    @classmethod
+    def remove(cls) -> None:
+        apply(cls.now.caches, [], present=False)
+        cls.now.caches().forget()
+
+
+class Loaded(Beside):
+    def prepare(self, patch, root):
+        self.host = of_databases.Host(patch, root)
+
+    def has(self, _path: str) -> bool:
+        return bool(self.host.left())
 
 
 class Area(NamedTuple):
@@ -45,6 +134,10 @@ class Area(NamedTuple):
 
 
 AREAS = {
+    "nfs_export": Area(Exporting, partial(Exporting.call, "present"), partial(Exporting.call, "absent"), nfs_export, 6),
+    "raid": Area(Striped, Striped.build, Striped.remove, raid, 2),
+    "cache_tier": Area(Cached, Cached.build, Cached.remove, cache_tier, 1),
+    "database": Area(Loaded, lambda: Loaded.now.host.build(), lambda: Loaded.now.host.remove(), database, 3),
     "ramdisk": Area(of_ramdisks.Kernel, of_ramdisks.call, partial(of_ramdisks.call, state="absent"), ramdisk, 3),
     "lio_target": Area(
         of_lio.Kernel, lambda: of_lio.call(of_lio.target()), partial(of_lio.call, state="absent"), lio, 5

@@ -35,6 +35,7 @@ from ...core.cache_modes import (
     words,
 )
 from ...core.failure import Failure, bad_value, unfit
+from ...core.files import naming
 from ...core.layers import Layer, purpose_of
 from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step
@@ -560,8 +561,9 @@ class Caches:
     def write(self, path: str, content: bytes, offset: int = 0) -> None:
         device = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.pwrite(device, content, offset)
-            os.fsync(device)
+            with naming(path):
+                os.pwrite(device, content, offset)
+                os.fsync(device)
         finally:
             os.close(device)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
+from ...core.files import naming
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step
@@ -261,7 +262,8 @@ class RamDisks:
             self._claim(name, provider="tmpfs", path="", file=file, size_bytes=size)
             handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                os.posix_fallocate(handle, 0, size)
+                with naming(file):
+                    os.posix_fallocate(handle, 0, size)
             finally:
                 os.close(handle)
             path = run(["losetup", "--find", "--show", file], what=f"{file} cannot become a loop device").stdout.strip()

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
+from ...core.files import naming
 from ...core.iscsi_names import filesystem_uuid
 from ...core.layers import Layer, generation
 from ...core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
@@ -551,8 +552,9 @@ class Datastores:
         """Written under another name and renamed when it is complete, so that a file of that name is a finished one."""
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
         try:
-            os.posix_fallocate(handle, 0, size)
-            benchmark_file.fill(handle, size, stamp)
+            with naming(partial):
+                os.posix_fallocate(handle, 0, size)
+                benchmark_file.fill(handle, size, stamp)
         finally:
             os.close(handle)
         os.rename(partial, path)

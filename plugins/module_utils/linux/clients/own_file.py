@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...core.failure import Failure
+from ...core.files import naming
 from ...core.layers import Layer
 from ...core.names import BENCHMARK_FILE
 from .. import mounts
@@ -60,7 +61,7 @@ def make(place: str, folder: str, token: str, stamped: bool) -> None:
             "Let this host write there, or leave out access: write.",
             folder=place,
         ) from None
-    with _opened(place, folder) as handle:
+    with naming(os.path.join(place, folder)), _opened(place, folder) as handle:
         if _is_ours(handle, token, stamped):
             if _token(handle) != token:
                 _write_stamp(handle, token)

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
+from ...core.files import naming
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step, shown
@@ -398,7 +399,7 @@ class Exports:
             self.record.save()
             os.mkdir(EXPORTS_DIR, mode=0o755)
         # Not by write_whole: under a name of this testbed's own, by which its teardown removes what a kill leaves in the host's folder.
-        with open(f"{self.file}.new", "w", encoding="utf-8") as stream:
+        with naming(self.file), open(f"{self.file}.new", "w", encoding="utf-8") as stream:
             stream.write(step["will"])
         os.replace(f"{self.file}.new", self.file)
 

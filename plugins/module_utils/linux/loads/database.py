@@ -23,7 +23,7 @@ from typing import Any, ClassVar, cast
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
-from ...core.files import read_json, write_json
+from ...core.files import naming, read_json, write_json
 from ...core.steps import Step, shown
 from .. import mounts
 from ..clients import datastore
@@ -34,6 +34,7 @@ from ..params import DatabaseLoadParams
 from ..record import Record
 
 FOLDER = "storlab-database"
+STAMP = "storlab.json"
 RUN_DIR = "/run/storlab-database"
 DATABASE = "load"
 MOST_WAREHOUSES = 10_000
@@ -298,7 +299,9 @@ class Cluster:
         """The owner that the folder names; raises database_foreign when it is not this testbed's."""
         if not os.path.lexists(folder):
             return None
-        stamp = None if os.path.islink(folder) else read_json(os.path.join(folder, "storlab.json"))
+        stamp = None if os.path.islink(folder) else read_json(os.path.join(folder, STAMP))
+        if stamp is None and self._begun(folder):
+            return {"testbed_id": self.testbed_id, "database": self.record.data.get("database", self.NAME)}
         if not stamp or stamp.get("testbed_id") != self.testbed_id:
             raise Failure(
                 "database_foreign",
@@ -308,6 +311,13 @@ class Cluster:
                 path=folder,
             )
         return dict(stamp)
+
+    def _begun(self, folder: str) -> bool:
+        """Whether it is the folder that was on record before it was made, and holds nothing: a run that was cut had not come to its stamp, or had just
+        taken that away."""
+        if folder != self.folder or not os.path.isdir(folder) or os.path.islink(folder):
+            return False
+        return all(name.startswith(f".{STAMP}.") and name.endswith(".new") for name in os.listdir(folder))
 
     def current(self, folder: str) -> dict[str, Any]:
         stamp = self.stamp(folder)
@@ -334,14 +344,13 @@ class Cluster:
             if step["op"] == "stop":
                 self.stop()
             elif step["op"] == "remove":
-                remove_tree(folder)
+                remove_cluster(folder)
             elif step["op"] == "make":
                 self._make(wanted)
             elif step["op"] == "start":
                 self.start(wanted["settings"])
             elif step["op"] == "load":
-                self.keep_private()
-                load(self)
+                self._fill(load)
         self._write_stamp(
             {
                 "loaded": wanted["warehouses"],
@@ -351,9 +360,16 @@ class Cluster:
             }
         )
 
+    def _fill(self, load: Any) -> None:
+        try:
+            self.keep_private()
+            load(self)
+        except Failure as failure:
+            raise self.explained(failure) from None
+
     def _write_stamp(self, more: dict[str, Any]) -> None:
         stamp = {"testbed_id": self.testbed_id, "database": self.NAME, **more}
-        write_json(os.path.join(self.folder, "storlab.json"), stamp)
+        write_json(os.path.join(self.folder, STAMP), stamp)
 
     def _make(self, wanted: dict[str, Any]) -> None:
         os.mkdir(self.folder)
@@ -362,7 +378,10 @@ class Cluster:
         self._write_stamp({"loaded": 0, "version": wanted["version"], "settings": {}})
         os.mkdir(self.data, mode=0o700)
         os.chown(self.data, self.user.pw_uid, self.user.pw_gid)
-        self.make_data()
+        try:
+            self.make_data()
+        except Failure as failure:
+            raise self._full(failure.what) or failure from None
 
     def start(self, settings: dict[str, str]) -> None:
         self.stop()
@@ -377,10 +396,11 @@ class Cluster:
         try:
             known = self.start_server(settings)
         except Failure as failure:
+            words = self.log_tail() or failure.what
             self.stop()
-            raise Failure(
+            raise self._full(words) or Failure(
                 "database_not_started",
-                f"The server did not start in {self.data}: {self.log_tail() or failure.what}",
+                f"The server did not start in {self.data}: {words}",
                 "Correct the cause, such as database_load_settings or too little memory.",
                 path=self.data,
             ) from None
@@ -434,17 +454,33 @@ class Cluster:
 
     def explained(self, failure: Failure) -> Failure:
         """The failure of a client in the light of what became of the server."""
-        trouble = self.trouble(failure.what)
+        trouble = self.trouble(failure.what) if failure.code not in (FULL, DIED) else None
         if trouble is None:
             return failure
         code, reason = trouble
         return Failure(code, f"{failure.what} {reason}", "Make the layer larger, or see why the server ended.")
 
+    def _full(self, words: str) -> Failure | None:
+        """The failure of a program that found no space, by its own words."""
+        if not any(full in words for full in self.FULL_WORDS):
+            return None
+        return Failure(
+            "database_full",
+            f"{words} {self._full_side()}",
+            "Make room there, or make the layer larger.",
+            path=self.folder,
+        )
+
+    def _full_side(self) -> str:
+        """The log, the scripts and the socket are not on the layer."""
+        sides = [path for path in (self.folder, self.run_dir) if _free_bytes(path) < MIB]
+        return f"The file system of {' and of '.join(sides) or self.folder} is full."
+
     def trouble(self, words: str = "") -> tuple[str, str] | None:
         """(code, sentence): why the server cannot go on; None when nothing is known of it. words: a client's words."""
         tail = self.log_tail()
         if any(full in tail + words for full in self.FULL_WORDS):
-            return FULL, f"The file system of {self.folder} is full."
+            return FULL, self._full_side()
         if self.pid() is None:
             return DIED, f"The server does not run any more; its log ends with: {tail[-300:] or 'nothing'}"
         return None
@@ -497,7 +533,7 @@ class Cluster:
         self.stop()
         # Where it lay may be gone with its layer.
         if os.path.isdir(os.path.dirname(self.folder)) and self.stamp(self.folder) is not None:
-            remove_tree(self.folder)
+            remove_cluster(self.folder)
         if os.path.isdir(self.run_dir):
             remove_tree(self.run_dir)
         if os.path.isdir(RUN_DIR) and not os.listdir(RUN_DIR):
@@ -507,15 +543,35 @@ class Cluster:
 
 def replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> None:
     """A small file whose owner stays, or becomes the user. The folder is the database's alone, so no one puts a link there."""
-    with open(path, "w", encoding="utf-8") as handle:
+    with naming(path), open(path, "w", encoding="utf-8") as handle:
         handle.write(text)
     if user:
         os.chown(path, user.pw_uid, user.pw_gid)
 
 
 def append(path: str, text: str) -> None:
-    with open(path, "a", encoding="utf-8") as handle:
+    with naming(path), open(path, "a", encoding="utf-8") as handle:
         handle.write(text)
+
+
+def _free_bytes(path: str) -> int:
+    """A place that is not there yet is not full."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return MIB
+    return disk.f_bavail * disk.f_frsize
+
+
+def remove_cluster(folder: str) -> None:
+    """The stamp goes last: what a cut removal leaves still says whose it is."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(path)
+        elif name != STAMP:
+            os.unlink(path)
+    remove_tree(folder)
 
 
 def remove_tree(path: str) -> None:

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 from ...core.failure import Failure, bad_value
+from ...core.files import naming
 from ...core.iscsi_names import NAMESPACE
 from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
@@ -201,7 +202,7 @@ class Installation:
                 )
             medium.seek(0)
             held = device_safety.hold(self.facts, os.O_RDWR | os.O_EXCL)
-            with os.fdopen(held, "r+b", buffering=0) as disk:
+            with naming(self.layer["path"]), os.fdopen(held, "r+b", buffering=0) as disk:
                 zeroes = bytes(package_medium.PIECE)
                 for offset in range(0, self.begin, len(zeroes)):
                     disk.write(zeroes[: self.begin - offset])

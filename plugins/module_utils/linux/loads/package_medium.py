@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ...core.failure import Failure
+from ...core.files import naming
 
 MAGIC = b"STORLAB-PACKAGES"
 HEAD = struct.Struct(f"<{len(MAGIC)}sQ32s")
@@ -77,7 +78,7 @@ def retrieve(handle: BinaryIO, entry: dict[str, Any], path: str) -> None:
     """Copy one package to a file; raises medium_damaged."""
     handle.seek(entry["offset"])
     digest, left = hashlib.sha256(), entry["bytes"]
-    with open(path, "wb") as copy:
+    with naming(path), open(path, "wb") as copy:
         while left:
             piece = handle.read(min(left, PIECE))
             if not piece:

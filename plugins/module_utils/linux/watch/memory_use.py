@@ -12,6 +12,8 @@ import os
 import threading
 import time
 
+from ...core.files import naming
+
 # Together, whatever the number of cores: more than most caches hold, and little enough for small machines.
 COPY_BYTES = 64 << 20
 COPY_S = 0.3
@@ -71,7 +73,7 @@ def drop_page_cache() -> bool:
     """Write back and drop the clean page cache of the whole host; False where that is not allowed, as in containers."""
     os.sync()
     try:
-        with open(DROP, "w", encoding="ascii") as handle:
+        with naming(DROP), open(DROP, "w", encoding="ascii") as handle:
             handle.write("1\n")
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):

@@ -117,8 +117,13 @@ def host(tmp_path):
 
 @pytest.fixture
 def arrays(host, tmp_path, monkeypatch):
+    return arrays_on(host, tmp_path / "run", monkeypatch)
+
+
+def arrays_on(host, run_dir: Path, monkeypatch):
     """Arrays(testbed_id) on that host, with records in a folder of their own; what would be changed is noted in host.done."""
-    monkeypatch.setattr(raid, "Record", lambda testbed, area: record.Record(testbed, area, str(tmp_path / "run")))
+    monkeypatch.setattr(raid, "Record", lambda testbed, area: record.Record(testbed, area, str(run_dir)))
+    monkeypatch.setattr(record, "loaded_modules", set)
     monkeypatch.setattr(raid, "load_module", lambda name, intend: host.done.append(f"modprobe {name}"))
     return lambda testbed_id="embedded": raid.Arrays(testbed_id, host)
 
@@ -483,6 +488,10 @@ def test_a_member_in_use_is_refused_before_anything_is_changed(host, arrays, how
 
 @pytest.fixture
 def kernel(host, monkeypatch):
+    return with_mdadm(host, monkeypatch)
+
+
+def with_mdadm(host, monkeypatch):
     """mdadm as far as it changes something: arrays come and go on the host, and every command is noted."""
 
     def run(argv, **_rest):

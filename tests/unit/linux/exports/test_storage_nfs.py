@@ -245,7 +245,11 @@ def test_what_somebody_else_exports_is_not_touched():
 
 @pytest.fixture
 def host(monkeypatch, tmp_path):
-    """A host whose commands are only noted; its folders lie in tmp_path."""
+    return noting(monkeypatch, tmp_path)
+
+
+def noting(monkeypatch, tmp_path) -> tuple:
+    """A host whose commands are only noted; its folders lie in tmp_path. (commands, ended processes, {program: pids})"""
     said: list = []
     monkeypatch.setattr(record, "RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setattr(record.Record.__init__, "__defaults__", (str(tmp_path / "run"),))

@@ -96,7 +96,7 @@ class Cluster(Postgresql):
     """Notes what it is to do; its record is a dict that is saved into a list."""
 
     def __init__(self) -> None:
-        self.calls, self.testbed_id = [], "unit"
+        self.calls, self.testbed_id, self.run_dir = [], "unit", "/run/none"
         self.record = SimpleNamespace(data={}, save=lambda: self.calls.append("save"))
 
     def stop(self, *_rest) -> None:
@@ -125,7 +125,7 @@ def test_steps_go_in_their_order(monkeypatch):
         "driver": None,
     }
     cluster = Cluster()
-    monkeypatch.setattr(database, "remove_tree", lambda folder: cluster.calls.append(f"remove {folder}"))
+    monkeypatch.setattr(database, "remove_cluster", lambda folder: cluster.calls.append(f"remove {folder}"))
     current = {"made": True, "loaded": 3, "version": 15, "settings": {}, "running": True, "driver": None}
     steps = database.plan("PostgreSQL", current, wanted)
     cluster.apply("/mnt/ds1/db", wanted, steps, lambda there: there.calls.append("load"))
