@@ -198,10 +198,11 @@ def up(lab: Held, keep: bool) -> Iterator[Held]:
         with lab:
             yield lab
         return
-    lab.dirty = keep
     played = lab.play("embedded_lab")
     if played.returned:
         raise RuntimeError(f"The lab does not come up: {played.failures}")
+    # One that was up has what an earlier call left there.
+    lab.dirty = keep and not played.changed
     try:
         yield lab
     finally:
