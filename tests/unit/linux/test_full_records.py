@@ -62,23 +62,15 @@ class Beside:
 
 
 class Exporting(Beside):
-    """The kernel's server and its table follow the commands."""
+    """The kernel's server follows the commands."""
 
     def prepare(self, patch, root):
         of_exports.noting(patch, root)
-        noted, etab, threads = nfs_export.run, root / "etab", root / "nfsd" / "threads"
-        etab.touch()
+        noted, threads = nfs_export.run, root / "nfsd" / "threads"
 
         def run(argv, **_more):
             noted(argv)
-            lines = etab.read_text(encoding="utf-8").splitlines(keepends=True)
-            if argv[:2] == ["exportfs", "-o"]:
-                client, _colon, path = argv[3].partition(":")
-                etab.write_text("".join([*lines, f"{path}\t{client}({argv[2]})\n"]), encoding="utf-8")
-            elif argv[:2] == ["exportfs", "-u"]:
-                client, _colon, path = argv[2].partition(":")
-                etab.write_text("".join(x for x in lines if not x.startswith(f"{path}\t{client}(")), encoding="utf-8")
-            elif argv[0] == "rpc.nfsd":
+            if argv[0] == "rpc.nfsd":
                 threads.write_text(f"{argv[-1]}\n", encoding="utf-8")
 
         patch.setattr(nfs_export, "run", run)

@@ -34,6 +34,8 @@ from ..record import Record
 
 EXPORTS_DIR = "/etc/exports.d"
 ETAB = "/var/lib/nfs/etab"
+# So much of the table an export takes at most, and a block that the file system needs beside it.
+EXPORT_BYTES, BLOCK_BYTES = 512, 4096
 NFSD = "/proc/fs/nfsd"
 VERSIONS = ("3", "4.2")
 # Clients of an earlier start have no locks to claim back: what they mounted was a RAM disk that is gone.
@@ -358,6 +360,29 @@ class Exports:
                 exports=[{"path": path, "client": client} for path, client in open_files],
             )
 
+    @staticmethod
+    def refuse_full(steps: list[Step]) -> None:
+        """Raises export_table_full where exportfs has no room for its table: it would leave an empty one, report no error, and take away all exports of
+        this host, whoever made them."""
+        changes = [step for step in steps if step["op"] in ("export", "withdraw")]
+        folder = os.path.dirname(ETAB)
+        if not changes or not os.path.isdir(folder):
+            return
+        disk = os.statvfs(folder)
+        free = disk.f_bfree * disk.f_frsize
+        table_bytes = os.path.getsize(ETAB) if os.path.exists(ETAB) else 0
+        needed = table_bytes + EXPORT_BYTES * len(changes) + BLOCK_BYTES
+        if free < needed:
+            raise Failure(
+                "export_table_full",
+                f"{ETAB} has no room to be written again: {free} bytes are free and {needed} are needed. With less, exportfs empties it, and the exports of "
+                "others on this host are gone, too.",
+                f"Make room in {folder}.",
+                path=ETAB,
+                needed_bytes=needed,
+                available_bytes=free,
+            )
+
     # -- change
 
     def apply(self, steps: list[Step], wanted: list[Any], server: dict[str, Any] | None) -> None:
@@ -386,6 +411,14 @@ class Exports:
             what=f"{step['target']} cannot be exported",
             remedy="Look at the message; the root file system of the host must be one that NFS can export.",
         )
+        if step["key"] not in parse_etab(read_text(ETAB, default="")):
+            raise Failure(
+                "export_not_announced",
+                f"{step['target']} is not in {ETAB}, although exportfs reported no error.",
+                f"Look whether the file system of {os.path.dirname(ETAB)} is full, and at the system log of the host.",
+                path=step["key"][0],
+                client=step["key"][1],
+            )
 
     @staticmethod
     def _withdraw(step: Step) -> None:
@@ -585,6 +618,7 @@ class Area(converge.Area):
         to_come = self.check_mode and not all(os.path.ismount(entry["path"]) for entry in self.wanted)
         if self.wanted and not to_come:
             self.exports.refuse_unproven(self.wanted)
+        self.exports.refuse_full(steps)
         self.exports.refuse_used(steps)
 
     def apply(self, steps: list[Step]) -> None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
@@ -15,7 +17,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import recor
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import nfs_mount
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import nfs_volumes
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
-from unchanged import refused
+from unchanged import broken_off, refused
 
 UUID = "6d6a2a1c-3f0e-5c3b-9a55-0c1d2e3f4a5b"
 PATH = "/srv/storlab/ds1"
@@ -249,7 +251,7 @@ def host(monkeypatch, tmp_path):
 
 
 def noting(monkeypatch, tmp_path) -> tuple:
-    """A host whose commands are only noted; its folders lie in tmp_path. (commands, ended processes, {program: pids})"""
+    """A host whose commands are noted, and change the table of exports; its folders lie in tmp_path. (commands, ended processes, {program: pids})"""
     said: list = []
     monkeypatch.setattr(record, "RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setattr(record.Record.__init__, "__defaults__", (str(tmp_path / "run"),))
@@ -265,8 +267,19 @@ def noting(monkeypatch, tmp_path) -> tuple:
     ended: list = []
     monkeypatch.setattr(nfs_export.Exports, "_end", staticmethod(lambda process: ended.append(process["pid"])))
 
+    etab = tmp_path / "etab"
+
     def note(argv, **_more):
         said.append(argv)
+        lines = etab.read_text(encoding="utf-8").splitlines(keepends=True) if etab.exists() else []
+        if argv[:2] == ["exportfs", "-o"]:
+            client, _colon, path = argv[3].partition(":")
+            etab.write_text("".join([*lines, f"{path}\t{client}({argv[2]})\n"]), encoding="utf-8")
+        elif argv[:2] == ["exportfs", "-u"]:
+            client, _colon, path = argv[2].partition(":")
+            etab.write_text(
+                "".join(line for line in lines if not line.startswith(f"{path}\t{client}(")), encoding="utf-8"
+            )
         if argv[0] in ("rpc.mountd", "rpcbind"):
             started[argv[0]] = [4000 + len(argv[0])]
 
@@ -313,6 +326,7 @@ def test_a_server_that_runs_no_more_needs_no_stop(host, tmp_path, ports, stopped
     """A record that came back after the teardown that had stopped the server: `rpc.nfsd 0` fails where there is none."""
     said, ended, _started = host
     converge(nfs_export.Area, params(), check_mode=False)
+    (tmp_path / "etab").write_text("", encoding="utf-8")
     assert (tmp_path / "nfsd" / "threads").read_text(encoding="utf-8") == "0\n"
     if ports:
         (tmp_path / "nfsd" / "portlist").write_text(ports, encoding="utf-8")
@@ -564,3 +578,61 @@ def test_what_the_kernel_loaded_for_a_client_goes_with_the_server(tmp_path, monk
     exports.forget()
     assert unloaded == ["auth_rpcgss", "nfsd", "rpcsec_gss_krb5"]
     assert not (tmp_path / "lab").exists()
+
+
+# ---------------------------------------------------------------- a full /var
+
+
+def without_room(monkeypatch, free: int) -> None:
+    """Free blocks of the file system of the table; real figures elsewhere."""
+    room = os.statvfs
+
+    def statvfs(path):
+        if path != os.path.dirname(nfs_export.ETAB):
+            return room(path)
+        return SimpleNamespace(f_bfree=free, f_frsize=4096)
+
+    monkeypatch.setattr(nfs_export.os, "statvfs", statvfs)
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_exportfs_is_not_called_where_its_table_has_no_room(host, tmp_path, monkeypatch, state):
+    """On a full file system exportfs (2.6.2, seen in a machine) writes an empty table, ends with 0, and all exports of the host are gone."""
+    said, _ended, _started = host
+    others = "/srv/theirs\t10.9.9.1(rw,fsid=7)\n"
+    converge(nfs_export.Area, params(), check_mode=False)
+    (tmp_path / "etab").write_text(ETAB + others, encoding="utf-8")
+    if state == "present":
+        (tmp_path / "etab").write_text(others, encoding="utf-8")
+    without_room(monkeypatch, 1)
+    with refused(said, tmp_path) as caught:
+        converge(nfs_export.Area, params(state=state), check_mode=False)
+    assert caught.value.code == "export_table_full"
+    assert f"{tmp_path / 'etab'} has no room to be written again: 4096 bytes are free" in str(caught.value)
+    # With room again it goes on.
+    without_room(monkeypatch, 99)
+    assert converge(nfs_export.Area, params(state=state), check_mode=False)["changed"]
+
+
+def test_what_changes_no_export_needs_no_room(host, tmp_path, monkeypatch):
+    converge(nfs_export.Area, params(), check_mode=False)
+    (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
+    without_room(monkeypatch, 0)
+    assert converge(nfs_export.Area, params(), check_mode=False)["changed"] is False
+
+
+def test_an_export_that_is_not_in_the_table_afterwards_is_no_success(host, tmp_path, monkeypatch):
+    announce = nfs_export.run
+
+    def run(argv, **more):
+        announce(argv, **more)
+        if argv[0] == "exportfs":
+            (tmp_path / "etab").write_text("", encoding="utf-8")
+
+    monkeypatch.setattr(nfs_export, "run", run)
+    with broken_off() as caught:
+        converge(nfs_export.Area, params(), check_mode=False)
+    assert caught.value.code == "export_not_announced" and f"{PATH} to 10.0.5.21" in str(caught.value)
+    monkeypatch.setattr(nfs_export, "run", announce)
+    assert converge(nfs_export.Area, params(state="absent"), check_mode=False)["changed"]
+    assert not (tmp_path / "run").exists()
