@@ -48,17 +48,24 @@ def run(tmp_path: Path, book: Path, *options: str) -> tuple:
 
 def outcome(text: str) -> tuple[dict, list]:
     """({host: how many tasks were ok, changed, …}, failures) of what ansible-playbook printed by ansible.posix.json: after each playbook a document of all so
-    far. A failure: {host, task, msg, failure, unreachable}. Raises ValueError where no document is."""
+    far. A failure: {host, task, msg, failure, unreachable}; of a loop each item that failed. Raises ValueError where no document is."""
     document = json.JSONDecoder().raw_decode(text, max(text.rfind("\n{\n") + 1, text.find("{")))[0]
     failures = [
         {
             "host": host,
             "task": task["task"]["name"],
-            **{key: answer.get(key) for key in ("msg", "failure", "unreachable")},
+            **{key: each.get(key) for key in ("msg", "failure", "unreachable")},
         }
         for play in document["plays"]
         for task in play["tasks"]
         for host, answer in task["hosts"].items()
-        if answer.get("failed") or answer.get("unreachable")
+        for each in _failed(answer)
     ]
     return document["stats"], failures
+
+
+def _failed(answer: dict) -> list:
+    if not (answer.get("failed") or answer.get("unreachable")):
+        return []
+    # Of a loop as a whole Ansible says only that items failed.
+    return [item for item in answer.get("results", []) if item.get("failed") or item.get("unreachable")] or [answer]

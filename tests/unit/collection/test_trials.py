@@ -6,6 +6,7 @@ others have are seen."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import trial_suite
 import waiting
 from lab_plays import Played
 from places import ROOT, TESTS
+from plays import outcome
 from trial_cells import CELLS, LABS, STAGES, STAGES_HERE, sample
 from trial_lab import Between
 from trial_suite import Cell, Ended, Trial, chosen, differences, digests, lost
@@ -167,6 +169,19 @@ def test_a_failure_is_named_and_a_nameless_one_is_seen(tmp_path):
     assert named["outcome"] == "ok" and named["plays"][0]["failures"][0]["code"] == "UNREACHABLE!"
     nameless = record_of(Lab(tmp_path, ("build", (2, 0, [NAMELESS]))), lambda trial: trial.play("build"))
     assert "no failure has a code" in str(nameless["problems"])
+
+
+def test_a_failure_of_an_item_of_a_loop_is_told_with_its_code():
+    used = {"failed": True, "msg": "client01 uses it", "failure": {"code": "target_in_use"}}
+    asked = {"failed": True, "msg": "One or more items failed", "results": [{"failed": False, "msg": "fine"}, used]}
+    alone = {"failed": True, "msg": "alone"}
+    hosts = {"store01": asked, "store02": alone, "store03": {"failed": False, "results": [used]}}
+    document = {"stats": {}, "plays": [{"tasks": [{"task": {"name": "Ask"}, "hosts": hosts}]}]}
+    _stats, failures = outcome(json.dumps(document, indent=4))
+    assert [(each["host"], each["msg"], each["failure"]) for each in failures] == [
+        ("store01", "client01 uses it", {"code": "target_in_use"}),
+        ("store02", "alone", None),
+    ]
 
 
 def test_what_has_to_fail_fails_where_and_as_it_has_to(tmp_path):
