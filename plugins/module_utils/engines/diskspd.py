@@ -23,6 +23,8 @@ from ..workload.workload import Workload, directions, extent, normalise, unsuppo
 from .engine import GRACE_S, ByTime, Place, Start, start
 
 EXPRESSIBLE = expressed_by("diskspd")
+# Whole seconds, as diskspd notes them; moments of one form have the order of their text.
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 _MS = 1_000_000
 _SERIES_MS = 1000
 
@@ -168,11 +170,11 @@ def results(text: str) -> list[Any]:
 
 def series(text: str) -> list[Any]:
     """One ``{interval_s, columns, rows}`` for every time span, None where -D was not given."""
-    return [_series(span) for root, profile, span in _spans(text)]
+    return [_series(span) for root, profile, span, _times in _spans(text)]
 
 
 def _spans(text: str) -> list[Any]:
-    """[(root, its time span's profile or None, time span)]."""
+    """[(root, its time span's profile or None, time span, {started_utc, finished_utc} as far as known)]."""
     if re.search(r"<!(?:DOCTYPE|ENTITY)", text):
         raise _unreadable("it declares entities, which diskspd never does")
     documents = re.findall(r"<Results>.*?</Results>", text, re.DOTALL)
@@ -193,10 +195,8 @@ def _spans(text: str) -> list[Any]:
         # The profile has time spans of its own.
         profiles = root.findall("Profile/TimeSpans/TimeSpan")
         spans = root.findall("TimeSpan")
-        runs += [
-            (root, profiles[position] if len(profiles) == len(spans) else None, span)
-            for position, span in enumerate(spans)
-        ]
+        known = profiles if len(profiles) == len(spans) else [None] * len(spans)
+        runs += [(root, *row) for row in zip(known, spans, _times(root, list(zip(known, spans))))]
     if not runs:
         raise Failure(
             "no_result",
@@ -247,7 +247,7 @@ def _count(parent: Any, path: str) -> int:
     return value
 
 
-def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
+def _result(root: Any, profile: Any, span: Any, times: dict[str, str]) -> dict[str, Any]:
     engine = schema.without_none(
         {
             "name": "diskspd",
@@ -260,7 +260,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
         "schema": schema.SCHEMA,
         "engine": engine,
         "host": root.findtext("System/ComputerName") or None,
-        "started_utc": _started(root),
+        **times,
         "flags": [],
         "errors": {"total": 0},
         "cpu": {},
@@ -340,7 +340,8 @@ def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
     return measured
 
 
-def _started(root: Any) -> str | None:
+def _started(root: Any) -> datetime.datetime | None:
+    """When diskspd itself began, which it notes before the first time span."""
     match = re.fullmatch(
         r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip()
     )
@@ -348,10 +349,31 @@ def _started(root: Any) -> str | None:
         return None
     year, month, day, hour, minute, second = map(int, match.groups())
     try:
-        moment = datetime.datetime(year, month, day, hour, minute, second)
+        return datetime.datetime(year, month, day, hour, minute, second)
     except ValueError as error:
         raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _times(root: Any, rows: list[tuple[Any, Any]]) -> list[dict[str, str]]:
+    """{started_utc, finished_utc} of each time span, as far as known. rows: [(profile or None, time span)].
+
+    Time spans run one after another, each with the warm-up and the cool-down of its profile; without one nobody knows when the next began.
+    """
+    begun, times = _started(root), []
+    for profile, span in rows:
+        known = {} if begun is None else {"started_utc": f"{begun:{_MOMENT}}"}
+        parts = [None if profile is None else _number(profile, name) for name in ("Warmup", "Cooldown")]
+        runtime = _number(span, "TestTimeSeconds")
+        try:
+            ended = None
+            if begun is not None and runtime and parts[0] is not None:
+                ended = begun + datetime.timedelta(seconds=parts[0] + runtime)
+                known["finished_utc"] = f"{ended:{_MOMENT}}"
+            begun = None if ended is None or parts[1] is None else ended + datetime.timedelta(seconds=parts[1])
+        except OverflowError as error:
+            raise _unreadable("its times are longer than a calendar") from error
+        times.append(known)
+    return times
 
 
 def _latency(span: Any, title: str, ios: int) -> dict[str, Any]:

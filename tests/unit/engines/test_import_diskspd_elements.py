@@ -54,7 +54,41 @@ def test_what_is_no_count(inside):
     ("text", "moment"), [("2026/11/4 3:07:09 UTC", "2026-11-04T03:07:09Z"), ("yesterday", None), ("", None)]
 )
 def test_when_it_started(text, moment):
-    assert diskspd._started(element(f"<System><RunTime>{text}</RunTime></System>")) == moment
+    root = element(f"<System><RunTime>{text}</RunTime></System>")
+    assert diskspd._times(root, [(None, element(""))]) == [{"started_utc": moment} if moment else {}]
+
+
+def span_of(seconds):
+    return element(f"<TestTimeSeconds>{seconds}</TestTimeSeconds>")
+
+
+def profile_of(warm_up, cool_down):
+    return element(f"<Warmup>{warm_up}</Warmup><Cooldown>{cool_down}</Cooldown>")
+
+
+def test_time_spans_follow_one_another():
+    """A baseline and a candidate that one profile of diskspd measured in turns have their own times, and so a design."""
+    root = element("<System><RunTime>2026/11/4 23:59:50 UTC</RunTime></System>")
+    rows = [
+        (profile_of(5, 2), span_of("30.02")),
+        (profile_of(7, 0), span_of("11.00")),
+        (profile_of(1, 1), span_of("4")),
+    ]
+    assert diskspd._times(root, rows) == [
+        {"started_utc": "2026-11-04T23:59:50Z", "finished_utc": "2026-11-05T00:00:25Z"},
+        {"started_utc": "2026-11-05T00:00:27Z", "finished_utc": "2026-11-05T00:00:45Z"},
+        {"started_utc": "2026-11-05T00:00:45Z", "finished_utc": "2026-11-05T00:00:50Z"},
+    ]
+    # Without the profile of one, only the start of that one is known; without a time of the document, nothing is.
+    rows[0] = (None, span_of("30.02"))
+    assert diskspd._times(root, rows) == [{"started_utc": "2026-11-04T23:59:50Z"}, {}, {}]
+    assert diskspd._times(element("<System/>"), rows) == [{}, {}, {}]
+
+
+def test_a_time_span_longer_than_a_calendar():
+    root = element("<System><RunTime>2026/11/4 3:07:09 UTC</RunTime></System>")
+    with broken_off(match="longer than a calendar"):
+        diskspd._times(root, [(profile_of("9" * 18, 0), span_of("4"))])
 
 
 def test_a_day_that_no_year_has():
