@@ -413,6 +413,53 @@ def intervals(noise: random.Random, trials: int) -> None:
     table(("sides", "normal noise", "one in ten lies 10 SD lower"), rows)
 
 
+def typical(noise: random.Random, trials: int) -> None:
+    """The interval of a typical repetition (20 % trimmed mean) beside that of the mean, each against its own truth."""
+    print("### Mean and typical repetition\n")
+    cases = (
+        ("SD 2 % and 2 %, 10 against 10", (0.02, 10), (0.02, 10)),
+        ("SD 2 % and 2 %, 20 against 20", (0.02, 20), (0.02, 20)),
+        ("SD 1 % and 10 %, 10 against 10", (0.01, 10), (0.10, 10)),
+        ("SD 1 % and 10 %, 20 against 10", (0.01, 20), (0.10, 10)),
+        ("10 rounds, pair by pair", (0.02, 10), None),
+        ("20 rounds, pair by pair", (0.02, 20), None),
+    )
+    rows = []
+    for name, early, late in cases:
+        cells = []
+        for tail in (0.0, 0.1):
+            held, widths = [0, 0], [0.0, 0.0]
+            for _trial in range(trials):
+                sides = [contaminated(noise, *side, tail) for side in (early, late) if side]
+                shifts = (
+                    (stats.apart(*sides), stats.typical(*sides))
+                    if late
+                    else (stats.paired(sides[0]), stats.typical_paired(sides[0]))
+                )
+                away = (late[0] if late else 2 * early[0]) - early[0]
+                for place, (shift, truth) in enumerate(zip(shifts, (-10 * tail * away, trimmed_truth(tail) * away))):
+                    low, high = shift.interval()
+                    held[place] += low <= truth <= high
+                    widths[place] += high - low
+            cells += [percent(hits / trials) for hits in held]
+            cells.append(f"{widths[1] / widths[0]:.2f}")
+        rows.append((name, *cells))
+    head = ("mean", "typical", "width, typical over mean")
+    table(("sides", *head, *(f"{word}, one in ten 10 SD lower" for word in head)), rows)
+
+
+def contaminated(noise: random.Random, deviation: float, count: int, tail: float) -> list[float]:
+    return [noise.gauss(0, deviation) - (10 * deviation if noise.random() < tail else 0.0) for _index in range(count)]
+
+
+def trimmed_truth(tail: float) -> float:
+    """The 20 % trimmed mean of all values that could be drawn so, in standard deviations: those far off are all among what is left out."""
+    normal = statistics.NormalDist()
+    low, high = (normal.inv_cdf((share - tail) / (1 - tail)) for share in (stats.TRIMMED, 1 - stats.TRIMMED))
+    kept = normal.cdf(high) - normal.cdf(low)
+    return (normal.pdf(low) - normal.pdf(high)) / kept
+
+
 def binned(value: float) -> int:
     """The middle of the bin of fio's histograms that a latency (ns) falls into."""
     shift = max(0, int(value).bit_length() - 7)
@@ -467,42 +514,48 @@ def equivalence(noise: random.Random, trials: int) -> None:
 
 def advice(noise: random.Random, trials: int) -> None:
     """What comes of following 'run N more': the new repetitions join the old ones."""
-    print("### After following 'run N more' (n 5, CV 5 %)\n")
+    print("### After following 'run N more' (n 5)\n")
     rows = []
-    for effect in (0, 2, 5, 10):
-        open_trials = settled = wrong = 0
-        asked = []
-        for _trial in range(trials):
-            sides = [draws(noise, 5, 0.05), draws(noise, 5, 0.05, math.log1p(effect / 100))]
-            first = judged([sides[0]], [sides[1]], margin_percent=gate.MARGIN_PERCENT)
-            row = first["rows"][0]
-            wrong += mistaken(row, effect)
-            if row["verdict"] != "cannot_tell" or "run_more" not in row:
-                continue
-            open_trials += 1
-            asked.append(row["run_more"])
-            second = judged(
-                [sides[0] + draws(noise, asked[-1], 0.05)],
-                [sides[1] + draws(noise, asked[-1], 0.05, math.log1p(effect / 100))],
-                margin_percent=gate.MARGIN_PERCENT,
+    for variation in (0.02, 0.05, 0.10):
+        for effect in (0, 2, 5, 10):
+            still_open = kept = wrong = 0
+            asked = []
+            for _trial in range(trials):
+                sides = [draws(noise, 5, variation), draws(noise, 5, variation, math.log1p(effect / 100))]
+                row = judged([sides[0]], [sides[1]], margin_percent=gate.MARGIN_PERCENT)["rows"][0]
+                wrong += mistaken(row, effect)
+                still_open += row["verdict"] == "cannot_tell"
+                if row["verdict"] != "cannot_tell" or "run_more" not in row:
+                    continue
+                asked.append(row["run_more"])
+                second = judged(
+                    [sides[0] + draws(noise, asked[-1], variation)],
+                    [sides[1] + draws(noise, asked[-1], variation, math.log1p(effect / 100))],
+                    margin_percent=gate.MARGIN_PERCENT,
+                )
+                kept += verdicts(second) != ["cannot_tell"]
+                wrong += mistaken(second["rows"][0], effect)
+            rows.append(
+                (
+                    percent(variation),
+                    f"{effect} %",
+                    percent(still_open / trials),
+                    percent(len(asked) / max(still_open, 1)),
+                    str(round(statistics.median(asked))) if asked else "–",
+                    percent(kept / len(asked)) if asked else "–",
+                    percent((len(asked) - kept) / max(still_open, 1)),
+                    percent(wrong / trials),
+                )
             )
-            settled += verdicts(second) != ["cannot_tell"]
-            wrong += mistaken(second["rows"][0], effect)
-        rows.append(
-            (
-                f"{effect} %",
-                percent(open_trials / trials),
-                str(round(statistics.median(asked))),
-                percent(settled / open_trials),
-                percent(wrong / trials),
-            )
-        )
     table(
         (
+            "CV",
             "true change",
-            "open after 5, with advice",
-            "asked for (median)",
+            "open after 5",
+            "given a number",
+            "number (median)",
             "then settled",
+            "given one in vain, of all open",
             "wrong, both looks together",
         ),
         rows,
@@ -618,7 +671,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="design, gate, power, interval, bins, point, many, equal, advice or sides; all of them by default",
+        help="design, gate, power, interval, typical, bins, point, many, equal, advice or sides; all of them by default",
     )
     arguments = parser.parse_args()
     trials = arguments.trials
@@ -628,6 +681,7 @@ def main() -> None:
         "gate": lambda _noise: gates(4 * trials),
         "power": lambda _noise: power(4 * trials),
         "interval": lambda noise: intervals(noise, 80 * trials),
+        "typical": lambda noise: typical(noise, 80 * trials),
         "bins": lambda noise: bins(noise, 16 * trials),
         "point": lambda noise: one_point(noise, trials),
         "many": lambda noise: many_points(

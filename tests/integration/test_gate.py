@@ -30,15 +30,19 @@ from scripted_device import scripted
 
 SIZE = 4 << 20
 LATENCY_S = {"even": 0.04, "slow": 0.08}
-FIO = """import os, pathlib, sys
+LATENCY_OF = {"baseline": "even", "candidate": "slow"}
+FIO = """import os, pathlib, re, sys
 words = sys.argv[1:]
 for place, word in enumerate(words):
     path = pathlib.Path(word)
-    if word.endswith(".fio") and "ioengine=null" in path.read_text():
-        state = pathlib.Path({state!r}).read_text().strip()
+    text = path.read_text() if word.endswith(".fio") else ""
+    engine = re.search("^ioengine=.*$", text, re.MULTILINE)
+    file = re.search("^filename=(.*)$", text, re.MULTILINE)
+    if engine:
+        state = pathlib.Path(file[1]).read_bytes()[:4].decode() if file else pathlib.Path({state!r}).read_text().strip()
         led = path.with_suffix(".led.fio")
         swap = "ioengine=nbd\\nuri=" + {uri!r} % (state + "." + str(os.getpid()))
-        led.write_text(path.read_text().replace("ioengine=null", swap))
+        led.write_text(text.replace(engine[0], swap).replace(file[0] if file else "", ""))
         words[place] = str(led)
 os.execv({fio!r}, [{fio!r}, *words])
 """
@@ -147,7 +151,9 @@ def gate(lab: tuple, run_id: str, state_of_candidate: str, **more) -> subprocess
 
 
 def last_line(done: subprocess.CompletedProcess) -> str:
-    return [line for line in done.stdout.splitlines() if line.startswith(("Passed", "Failed", "Inconclusive"))][-1]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("Passed", "Failed", "Inconclusive"))]
+    assert lines, done.stdout[-6000:] + done.stderr
+    return lines[-1]
 
 
 def junit(folder: Path, testbed: str, run_id: str) -> ET.Element:
@@ -207,6 +213,58 @@ def test_two_inventories_are_two_sides(lab):
     changes = {row["metric"]: row["change_percent"] for row in json.loads(comparison.read_text("utf-8"))["rows"]}
     assert -60 < changes["iops"] < -40
     assert junit(folder, testbed, "two").findall(".//failure")
+
+
+def test_two_states_of_a_testbed_are_built_in_turns_and_measured_by_the_shipped_playbook(lab):
+    """As the recipe has it, without a playbook of the user. The testbed is a folder of somebody's, and a variable says which."""
+    folder, testbed = lab
+    shares = {side: folder / side for side in LATENCY_OF}
+    for side, share in shares.items():
+        share.mkdir()
+        # The script of fio leads a file to the state that it names.
+        (share / "data.img").write_bytes(LATENCY_OF[side].encode() + bytes(SIZE))
+    before = {side: sorted(os.walk(share)) for side, share in shares.items()}
+    content = {
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "testbed_id": testbed,
+            "testbed": {"existing": [{"name": "nas", "kind": "path", "path": "{{ share }}"}]},
+            "testbed_state_dir": str(folder / "kept"),
+            "share": str(shares["baseline"]),
+            "benchmark_workloads": [{"read_percent": 100, "queue_depth": 8, "ramp_s": 0, "runtime_s": 1}],
+            "benchmark_ceiling": False,
+            "benchmark_beat": False,
+        },
+        "children": {"clients": {"hosts": {"client01": {"ansible_host": "127.0.0.1"}}}},
+    }
+    inventory = folder / "lab.yml"
+    inventory.write_text(yaml.safe_dump({"all": content}), encoding="utf-8")
+    # The gate stops before its third turn; that turns go on to a comparison is tested above.
+    sides = {
+        side: {
+            "command": f"echo {side} >> turns && test $(wc -l < turns) -lt 3",
+            "inventory": inventory.name,
+            "vars": {"share": str(share)},
+            "build": True,
+        }
+        for side, share in shares.items()
+    }
+    try:
+        done = gate(lab, "built", "", **sides, playbook="storlab.testbed.benchmark", arguments=[])
+    finally:
+        down = called(folder, "-i", inventory.name, "storlab.testbed.teardown", "storlab.testbed.verify_clean")
+    assert down.returncode == 0, down.stdout[-3000:] + down.stderr
+    text = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "ended with 1 in round 2" in text, text[-3000:]
+    assert {side: sorted(os.walk(share)) for side, share in shares.items()} == before
+    rates = {}
+    for side in sides:
+        (path,) = folder.glob(f"results/{testbed}/built-{side}/points/*/result.json")
+        result = json.loads(path.read_text("utf-8"))
+        assert (result["status"], result["layer"]) == ("measured", "datastore-nas")
+        rates[side] = result["total"]["iops"]
+    assert 0.4 < rates["candidate"] / rates["baseline"] < 0.6
 
 
 def test_another_run_on_the_host_is_named_in_one_sentence(lab):

@@ -357,7 +357,7 @@ def _started(root: Any) -> datetime.datetime | None:
 def _times(root: Any, rows: list[tuple[Any, Any]]) -> list[dict[str, str]]:
     """{started_utc, finished_utc} of each time span, as far as known. rows: [(profile or None, time span)].
 
-    Time spans run one after another, each with the warm-up and the cool-down of its profile; without one nobody knows when the next began.
+    Time spans run one after another, each with the warm-up and the cool-down of its profile; without one it is unknown when the next began.
     """
     begun, times = _started(root), []
     for profile, span in rows:

@@ -359,6 +359,7 @@ def judge(
             p_corrected=max(change.p, corrected),
             visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each, bins))),
         )
+        _add_typical(row, method, samples, alpha)
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
         inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
         row.update(joint_low_percent=_percent(inner), joint_high_percent=_percent(outer))
@@ -383,6 +384,19 @@ def judge(
             )
             if needed:
                 row["run_more"] = needed - count
+
+
+def _add_typical(row: dict[str, Any], method: str, samples: list[list[float]], alpha: float) -> None:
+    """``typical`` {change_percent, low_percent, high_percent}: the change of a typical repetition, see stats.typical. The verdict is of the mean of all."""
+    if method not in ("groups", "pairs") or min(map(len, samples)) < stats.LEAST_TYPICAL:
+        return
+    change = stats.typical_paired(samples[0]) if method == "pairs" else stats.typical(*samples)
+    low, high = _widened(replace(change, bins=_half_bins(row)).interval(1 - alpha), row["_rest"])
+    row["typical"] = {
+        "change_percent": _percent(change.estimate),
+        "low_percent": _percent(low),
+        "high_percent": _percent(high),
+    }
 
 
 def _widened(interval: tuple[float, float], rest: float) -> tuple[float, float]:

@@ -65,7 +65,26 @@ def interval(row: dict[str, Any]) -> str:
 
 def verdict_words(row: dict[str, Any], margin_percent: float) -> str:
     """The verdict as a reader gets it, with what it would take where there is none, and how far the host itself changed where it did."""
-    return _verdict(row, margin_percent) + (f"; {machine_words(row['machine'])}" if "machine" in row else "")
+    notes = [typical_words(row), machine_words(row["machine"]) if "machine" in row else ""]
+    return "; ".join([_verdict(row, margin_percent), *filter(None, notes)])
+
+
+def typical_words(row: dict[str, Any]) -> str:
+    """'a typical repetition changed by −0.3 % to +1.2 %' where that and the mean of all do not say the same of whether anything changed, else ''."""
+    if "typical" not in row:
+        return ""
+    mean = (row["change_low_percent"], row["change_high_percent"])
+    typical = (row["typical"]["low_percent"], row["typical"]["high_percent"])
+    apart = max(mean[0], typical[0]) > min(mean[1], typical[1])
+    if _direction(mean) == _direction(typical) and not apart:
+        return ""
+    low, high = (f"{'−' if end < 0 else '+'}{amount(abs(end))}" for end in typical)
+    return f"a typical repetition changed by {low} to {high}"
+
+
+def _direction(ends: tuple[float, float]) -> int:
+    """1 and −1 for an interval above and below zero, 0 for one that holds it."""
+    return (ends[0] > 0) - (ends[1] < 0)
 
 
 def machine_words(change: dict[str, Any]) -> str:
@@ -88,7 +107,9 @@ def _verdict(row: dict[str, Any], margin_percent: float) -> str:
     of_runs = " runs" if "runs" in row["baseline"] else ""
     more = f"run {row['run_more']} more{of_runs}" if row.get("run_more") else None
     if verdict == "cannot_tell":
-        return f"cannot tell: {more or f'it would take over {stats.MOST_REPETITIONS} repetitions, so lower the noise'}"
+        return (
+            f"cannot tell: {more or f'even {stats.MOST_REPETITIONS} repetitions may not settle it, so lower the noise'}"
+        )
     return f"no verdict: {row['why']}" + (f", {more}" if more else "")
 
 
@@ -170,7 +191,7 @@ def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> 
             steps.append(f"{drifted} drifted, so measure in turns")
         if noisy:
             which = f"{noisy} of them" if noisy < len(open_rows) else "it"
-            steps.append(f"{which} would take over {stats.MOST_REPETITIONS} {unit}s, so lower the noise")
+            steps.append(f"even {stats.MOST_REPETITIONS} {unit}s may not settle {which}, so lower the noise")
         sentences.append(
             f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be concluded yet"
             + (f": {'; '.join(steps)}." if steps else ".")

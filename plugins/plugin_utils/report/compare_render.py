@@ -58,6 +58,8 @@ MARKS = (
     -98,
     -99,
 )
+# Keys of ``typical`` of a row.
+TYPICAL = ("change_percent", "low_percent", "high_percent")
 TICK_GAP = 0.3
 
 
@@ -159,6 +161,7 @@ def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> s
         "p",
         "p_corrected",
         "visible_percent",
+        *(f"typical_{key}" for key in TYPICAL),
         "verdict",
         "run_more",
         "why",
@@ -170,7 +173,8 @@ def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> s
     writer.writeheader()
     for row in comparison["rows"]:
         sides = {f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}
-        writer.writerow({key: harmless(value) for key, value in {**row, **sides}.items()})
+        typical = {f"typical_{key}": part for key, part in row.get("typical", {}).items()}
+        writer.writerow({key: harmless(value) for key, value in {**row, **sides, **typical}.items()})
     return stream.getvalue()
 
 
