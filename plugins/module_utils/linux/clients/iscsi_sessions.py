@@ -123,7 +123,8 @@ class Area(converge.Area):
             {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in self.extra
         ]
         if not self.present:
-            self.changed = bool(self.extra or iscsi.record.data or self.name is not None)
+            left = self.name is not None or iscsi.empty_records()
+            self.changed = bool(self.extra or iscsi.record.data or left)
             return steps
         if self.name != params["initiator_name"]:
             # A session keeps the name it logged in with.

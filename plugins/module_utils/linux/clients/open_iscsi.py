@@ -279,11 +279,43 @@ class OpenIscsi:
                 return path
         return None
 
+    def _record_files(self) -> list[str]:
+        return [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]
+
+    def empty_records(self) -> list[str]:
+        """Files of this testbed's records in which nothing is: on a full file system iscsiadm (2.1.8) leaves them, and reports no error. It finds no record
+        there and cannot delete it, and every call with an empty interface fails."""
+        paths = [*(f"{database}/ifaces/{self.iface}" for database in DATABASES), *self._record_files()]
+        return [path for path in paths if os.path.exists(path) and not parse_record(read_text(path))]
+
+    def _remove_empty_records(self) -> None:
+        for path in self.empty_records():
+            os.unlink(path)
+            folder = os.path.dirname(path)
+            # That of the portal, and that of the target.
+            while not folder.endswith(("/nodes", "/ifaces")) and not os.listdir(folder):
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
+
+    def _refuse_empty(self) -> None:
+        """Raises record_unwritable where iscsiadm has just left an empty record, and takes that away."""
+        paths = self.empty_records()
+        self._remove_empty_records()
+        if paths:
+            raise Failure(
+                "record_unwritable",
+                f"{paths[0]} is empty, although iscsiadm reported no error: its file system is full.",
+                "Make room there, and run it again.",
+                path=paths[0],
+            )
+
     def records(self) -> list[LoginTarget]:
         """All node records of this testbed as targets: [{iqn, portal}]"""
         targets: list[LoginTarget] = []
-        for path in [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]:
+        for path in self._record_files():
             values = parse_record(read_text(path))
+            if not values:
+                continue
             targets.append(
                 {
                     "iqn": values["node.name"],
@@ -296,7 +328,7 @@ class OpenIscsi:
         path, session = self.record_file(target), self.session(target)
         luns = self.luns(session)
         return {
-            "record": parse_record(read_text(path)) if path else None,
+            "record": (parse_record(read_text(path)) or None) if path else None,
             "session": session,
             "luns": luns,
             "multipath": any(multipath.map_of(lun["path"]) for lun in luns.values()),
@@ -341,8 +373,10 @@ class OpenIscsi:
         if "multipath" not in self.record.data and multipath.runs():
             self.record.data["multipath"] = {"files": multipath.files(), "wwids": []}
             self.record.save()
+        self._remove_empty_records()
         if self.iface_name() is None:
             run(["iscsiadm", "-m", "iface", "-I", self.iface, "-o", "new"])
+            self._refuse_empty()
         if self.iface_name() != initiator_name:
             run(
                 [
@@ -359,13 +393,15 @@ class OpenIscsi:
                     initiator_name,
                 ]
             )
+            self._refuse_empty()
 
     def iface_name(self) -> str | None:
         """The initiator name in our interface record, None without one."""
         for database in DATABASES:
             path = f"{database}/ifaces/{self.iface}"
-            if os.path.exists(path):
-                return parse_record(read_text(path)).get("iface.initiatorname", "")
+            values = parse_record(read_text(path, default=""))
+            if values:
+                return values.get("iface.initiatorname", "")
         return None
 
     @staticmethod
@@ -481,6 +517,7 @@ class OpenIscsi:
                 "new",
             ]
         )
+        self._refuse_empty()
         self._update_record(target, _step)
 
     def _update_record(self, target: LoginTarget, _step: Step) -> None:
@@ -749,6 +786,7 @@ class OpenIscsi:
                 self.record.save()
 
     def remove_all(self) -> None:
+        self._remove_empty_records()
         targets = self.records()
         self.refuse_used(targets)
         self.remove(targets)

@@ -37,6 +37,9 @@ class Sessions:
         self.host, self.tuning = host, tuning
         self.record = type("Record", (), {"data": host.noted})
 
+    def empty_records(self) -> list:
+        return []
+
     def iface_name(self):
         return self.host.name
 
