@@ -205,7 +205,7 @@ class ActionModule(CollectionAction):
                     remember(testbed, probes, notes)
             wrong = [problem.sentence() for problem in against]
             lines = doctor.findings(testbed, probes, notes)
-            shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
+            shown |= {"findings": lines, "problems": wrong, "table": doctor.printed(lines, wrong)}
         return {
             "changed": False,
             **({"warnings": warnings} if warnings else {}),

@@ -20,6 +20,8 @@ from ..plugin_utils.action import CollectionAction
 FOR_PROGRAMS = ("json", "jsonl")
 # The lines of a drawing in front of a text.
 BRANCH = re.compile(r"[ │]*[├└]─ ")
+# The columns of a table in front of its last one, which is the wide one.
+COLUMNS = re.compile(r" *\S.*\S {2,}(?=\S)")
 display = Display()
 
 
@@ -41,17 +43,22 @@ def printable(texts: list[str]) -> list[str]:
 
 
 def folded(line: str, columns: int) -> str:
-    """A wide line of a drawing goes on below its own text, so that the branches beside it stay whole; other lines stay as they are."""
+    """A wide line of a drawing, or of a table with a wide last column, goes on below its own text; other lines stay as they are."""
     branch = BRANCH.match(line)
-    if branch is None or len(line) <= columns:
+    before = branch or COLUMNS.match(line)
+    if before is None or len(line) <= columns:
         return line
+    if before.end() > columns // 2 and not branch:
+        # Below its own beginning it would become a tower.
+        first = before[0].rstrip()
+        return line if len(first) > columns else f"{first}\n{' ' * 8}{line[before.end() :]}"
     # A branch goes on beside what follows it; the last one has ended.
-    rest = branch[0].replace("├─", "│ ").replace("└─", "  ")
+    below = before[0].replace("├─", "│ ").replace("└─", "  ") + "  " if branch else " " * before.end()
     return textwrap.fill(
-        line[branch.end() :],
+        line[before.end() :],
         columns,
-        initial_indent=branch[0],
-        subsequent_indent=f"{rest}  ",
+        initial_indent=before[0],
+        subsequent_indent=below,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -222,11 +222,11 @@ problems:
   elements: str
   sample: ["target01 has 1024 MiB of memory, where 4096 are needed."]
 table:
-  description: The findings as a table in Markdown, one line each.
+  description: The findings as a table, one line each, and what mends those that are not good.
   returned: with O(probes)
   type: list
   elements: str
-  sample: ["| layer | IOPS |", "| backing-bench | 6958 |"]
+  sample: ["host      check    good  details", "target01  reached  yes   by SSH"]
 drawing:
   description: The layers as a drawing, one line each.
   returned: with O(show)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -297,10 +298,15 @@ def test_doctor_says_why_a_host_lets_nobody_in_or_lets_nothing_be_changed(tmp_pa
             lab.play("doctor", check=False)
             return lab.output
 
+        def row(check: str, good: str, said: str) -> str:
+            """The details of a line of doctor's table."""
+            [details] = re.findall(rf"^esx0 +{check} +{good} +(.*)$", said, re.MULTILINE)
+            return details
+
         said = doctor("licence-read-only", True)
-        assert "| esx0 | licence | no | VMware vSphere Hypervisor makes the API of the host read-only |" in said
+        assert row("licence", "NO", said) == "VMware vSphere Hypervisor makes the API of the host read-only"
         assert "give the host a licence whose API may change it" in said
         said = doctor("licence-read-only", False)
-        assert "| esx0 | licence | yes |" in said
+        assert row("licence", "yes", said)
         said = doctor("lockdown", True)
-        assert "| esx0 | reached | no |" in said and "lockdown mode" in said and PASSWORD not in said
+        assert "lockdown mode" in row("reached", "NO", said) and PASSWORD not in said

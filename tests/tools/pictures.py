@@ -99,7 +99,7 @@ def shown(text: str) -> dict[str, str]:
     }
 
 
-def of_page(page: Path, names: list[str]) -> None:
+def terminals(page: Path, names: list[str]) -> None:
     """The pictures of terminals of a page, or some of them."""
     for name, command in shown(page.read_text(encoding="utf-8")).items():
         if not names or name in names:
@@ -167,7 +167,7 @@ def main(words: list[str]) -> None:
     elif given.kind == "page":
         photographed(given.page, given.target, given.width, given.height, given.theme)
     elif given.kind == "shown":
-        of_page(given.page, given.names)
+        terminals(given.page, given.names)
     else:
         text = printed(given.command)
         given.target.write_text(drawn(shlex.join(given.command), text, given.last), encoding="utf-8")

@@ -356,13 +356,12 @@ def facts(probes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def as_markdown(lines: list[Any], wrong: list[Any]) -> list[Any]:
+def printed(lines: list[dict[str, Any]], wrong: list[str]) -> list[str]:
     """The findings as a table, and below it the commands that mend what is missing. wrong: what the hosts show to be wrong in the description."""
-    table = ["| host | what | good | said |", "| --- | --- | --- | --- |"]
-    table += [
-        f"| {line['host']} | {line['what']} | {'yes' if line['good'] else 'no'} | {line['said'].replace('|', ' or ')} |"
-        for line in lines
-    ]
+    rows = [("host", "check", "good", "details")]
+    rows += [(line["host"], line["what"], "yes" if line["good"] else "NO", line["said"]) for line in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    table = ["  ".join([*(text.ljust(width) for text, width in zip(row, widths)), row[3]]) for row in rows]
     mending = [
         line.get("sentence") or f"{line['host']}: {line['what']}: {line['said']}. {line['command']}".rstrip()
         for line in lines

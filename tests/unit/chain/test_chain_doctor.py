@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -79,7 +80,10 @@ def test_a_well_lab_lacks_nothing():
     client = {**WELL, "addresses": ["192.0.2.21"], "peers": [PEER]}
     found = lines(TWO_LINUX, store01=WELL, client01=client)
     assert all(line["good"] and not line["command"] for line in found)
-    assert doctor.as_markdown(found, [])[-1] == "| client01 | MTU to 192.0.2.11 | yes | 9000 bytes pass unfragmented |"
+    table = doctor.printed(found, [])
+    assert re.split(" {2,}", table[-1]) == ["client01", "MTU to 192.0.2.11", "yes", "9000 bytes pass unfragmented"]
+    # Columns begin at one place in every line.
+    assert {row.index(column) for row, column in zip(table[1:], [" yes "] * len(found))} == {table[0].index(" good")}
     assert {line["what"] for line in found if line["host"] == "store01"} == {
         "reached",
         "rights",
@@ -153,7 +157,7 @@ def test_a_well_lab_lacks_nothing():
 def test_what_is_missing_is_named_with_what_mends_it(change, what, said, command):
     bad = [line for line in lines(TWO_LINUX, store01={**WELL, **change}) if not line["good"]]
     assert bad == [{"host": "store01", "what": what, "good": False, "said": said, "command": command}]
-    assert doctor.as_markdown(bad, [])[-1] == f"- store01: {what}: {said}. {command}"
+    assert doctor.printed(bad, [])[-1] == f"- store01: {what}: {said}. {command}"
 
 
 def machine(machine_id: str, boot_id: str) -> dict:
@@ -170,7 +174,7 @@ def test_two_names_of_one_machine_are_refused_in_one_sentence():
     )
     [bad] = [line for line in doctor.findings(testbed, probes) if not line["good"]]
     assert (bad["host"], bad["what"]) == ("store01", "hosts store01 and client01")
-    [sentence] = [line for line in doctor.as_markdown([bad], []) if line.startswith("- ")]
+    [sentence] = [line for line in doctor.printed([bad], []) if line.startswith("- ")]
     assert "are one machine" in sentence and "name it once" in sentence
 
 
@@ -237,7 +241,7 @@ def test_a_host_that_was_not_reached_has_ansibles_own_sentence(reason, text, com
     [line] = lines(TWO_LINUX, client01={"unreached": reason})
     assert (line["what"], line["good"], line["said"]) == ("reached", False, text)
     assert line["command"].startswith(command)
-    assert doctor.as_markdown([line], [])[2] == f"| client01 | reached | no | {text} |"
+    assert doctor.printed([line], [])[1] == f"client01  reached  NO    {text}"
 
 
 def test_what_an_esxi_host_lacks_is_in_the_modules_sentence():
@@ -245,7 +249,7 @@ def test_what_an_esxi_host_lacks_is_in_the_modules_sentence():
     reason = "The Python library pyVmomi is not installed where this task runs. Install it there: pip install pyvmomi."
     [line] = lines(ESXI, esxi01={"unreached": reason})
     assert (line["good"], line["said"], line["command"]) == (False, reason[:-1], "")
-    assert doctor.as_markdown([line], [])[-1] == f"- esxi01: reached: {reason}"
+    assert doctor.printed([line], [])[-1] == f"- esxi01: reached: {reason}"
 
 
 def test_hosts_that_do_not_answer():

@@ -241,7 +241,7 @@ def test_a_device_that_is_not_there_is_told_by_its_variable(text, answers, sente
     )
     assert len([line for line in lines if not line["good"]]) == len(sentences)
     # What a build would refuse is to be mended in the same words.
-    table = doctor.as_markdown(lines, [])
+    table = doctor.printed(lines, [])
     assert (
         table[table.index("To fix it:") + 1 :] == [f"- {text}" for text in sentences]
         if sentences
@@ -275,14 +275,14 @@ def test_a_mount_point_that_cannot_be_is_told_before_anything_is_made(answer, wh
     assert len(sentences) == bool(why)
     assert not why or sentences[0].startswith(f"testbed.datastores[0].mount_point is '/srv/storlab/ds1', {why}")
     findings = doctor.findings(testbed, {"client01": {**WELL, **probes["client01"]}})
-    assert doctor.as_markdown(findings, [])[len(findings) + 4 :] == [f"- {text}" for text in sentences]
+    assert doctor.printed(findings, [])[len(findings) + 3 :] == [f"- {text}" for text in sentences]
 
 
 def test_a_machine_with_two_names_is_mended_in_the_words_of_a_build():
     testbed = expanded(TWO_LINUX)
     probes = {name: {**WELL, "machine_id": "m1", "boot_id": "b1"} for name in ("store01", "client01")}
     [sentence] = [problem.sentence() for problem in doctor.unfit(testbed, probes)]
-    table = doctor.as_markdown(doctor.findings(testbed, probes), [])
+    table = doctor.printed(doctor.findings(testbed, probes), [])
     assert table[table.index("To fix it:") + 1 :] == [f"- {sentence}"]
     assert sentence.startswith("hosts store01 and client01 are one machine, ")
 

@@ -144,6 +144,19 @@ def test_a_wide_branch_goes_on_below_its_own_text():
     ]
 
 
+def test_a_wide_last_column_goes_on_below_itself():
+    row = "store01  kernel modules  NO    brd, target_core_mod and dm_raid are not there"
+    assert lines.folded(row, 64).split("\n") == [
+        "store01  kernel modules  NO    brd, target_core_mod and dm_raid",
+        "                               are not there",
+    ]
+    assert lines.folded(row, 60).split("\n") == [
+        "store01  kernel modules  NO",
+        "        brd, target_core_mod and dm_raid are not there",
+    ]
+    assert lines.folded(row, 24) == row
+
+
 def test_other_lines_and_wide_terminals_keep_their_lines():
     table = "layer          IOPS    " + "x" * 90
     assert lines.folded(table, 60) == table
