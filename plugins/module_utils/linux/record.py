@@ -164,7 +164,10 @@ class Record:
         for folder in (self.folder, os.path.dirname(self.folder)):
             try:
                 os.rmdir(folder)
-            except OSError:  # missing, or another area or testbed still has its record there
+            except FileNotFoundError:
+                # A run that was cut had removed this one, and not the one above it.
+                continue
+            except OSError:  # another area or testbed still has its record there
                 return
 
 

@@ -33,7 +33,7 @@ from ..record import Record
 STAMP_BYTES = 31
 HIGHEST_NUMBER = 127
 COMMAND_S = 600
-# Marks in a record: mdadm makes the array, or puts it together again, and it was not seen running yet.
+# Marks in a record: mdadm makes the array, or puts it together again, and it was not seen running yet; the first one also that it is being removed.
 MARKS = ("unfinished", "assembling")
 IDLE = "idle"
 # The kernel compares members that hold the same data, as many systems let it once a month; nothing is rebuilt.
@@ -249,7 +249,7 @@ def plan(current: dict[str, ArrayState], wanted: list[RaidArrayOption]) -> list[
     current: {name: {active, memberless, found, paths, unfinished}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of
     this testbed's own array or None, ``memberless`` the path of an array without members that a cut making has left or None, ``found``
     {path: {uuid, stamp} or None} of the superblocks on its members, those that are this testbed's, ``paths`` of the wanted members, ``unfinished``
-    whether this testbed began to make it and never saw it run. Each step has op, target, was
+    whether this testbed began to make it and never saw it run, or began to remove it. Each step has op, target, was
     and will; 'wait' changes nothing.
     """
     names = [array["name"] for array in wanted]
@@ -274,7 +274,8 @@ def _left(state: ArrayState) -> str:
 
 
 def _remains(state: ArrayState) -> bool:
-    """Whether there is something of an array whose making was cut before it ran. Nothing was ever written through it."""
+    """Whether there is something of an array whose making was cut before it ran, or whose removal was. Nothing was ever written through it, or all of it
+    was to go."""
     there = state["active"] or state["memberless"] or any(state["found"].values())
     return bool(state["unfinished"] and there and not (state["active"] and runs(state["active"])))
 
@@ -597,6 +598,10 @@ class Arrays:
             self._stop(state["active"]["device"])
         if state["memberless"]:
             self._stop(state["memberless"])
+        if name in self.recorded:
+            # From here on a build does not put together again what a cut removal leaves.
+            self.recorded[name]["unfinished"] = True
+            self.record.save()
         for path, superblock in state["found"].items():
             # Looked at again: what is zeroed is what this testbed wrote, and nothing else.
             if superblock and examine(path, self.system) == superblock:

@@ -493,18 +493,25 @@ def kernel(host, monkeypatch):
 
 def with_mdadm(host, monkeypatch):
     """mdadm as far as it changes something: arrays come and go on the host, and every command is noted."""
+    made: dict = {}
+
+    def begin(device: str, array_uuid: str) -> None:
+        # An array that was there before the test is that of a transcript.
+        fixture, stamp = made.get(array_uuid, ("raid10", MINE))
+        host.array(fixture, os.path.basename(device), stamp)
+        if array_uuid in made:
+            for command, answer in list(host.answers.items()):
+                host.answers[command] = (answer[0], re.sub(rf"{UUID}\d\d", array_uuid, answer[1]), answer[2])
 
     def run(argv, **_rest):
         host.done.append(" ".join(argv))
         word = argv[1]
         if word == "--create":
             given = dict(item[2:].split("=", 1) for item in argv if item.startswith("--") and "=" in item)
-            level = int(given["level"])
-            host.array(f"raid{level}", os.path.basename(argv[2]), f"{given['homehost']}:{given['name']}")
-            for command, answer in list(host.answers.items()):
-                host.answers[command] = (answer[0], re.sub(rf"{UUID}\d\d", given["uuid"], answer[1]), answer[2])
+            made[given["uuid"]] = (f"raid{given['level']}", f"{given['homehost']}:{given['name']}")
+            begin(argv[2], given["uuid"])
         elif word == "--assemble":
-            host.array("raid10", os.path.basename(argv[2]))
+            begin(argv[2], argv[3].partition("=")[2])
         elif word == "--stop":
             name = os.path.basename(argv[2])
             for path in [f"/sys/block/{name}", f"/sys/class/block/{name}", f"/sys/dev/block/9:{name[2:]}"]:
