@@ -28,6 +28,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", help="block device to overwrite, e.g. a loop device on a tmpfs file")
     parser.add_argument("--rounds", type=int, default=3, help="how often both ways are measured (default 3)")
     parser.add_argument("--runtime-s", type=int, default=2, help="measured seconds of a point (default 2)")
+    parser.add_argument("--depths", type=int, nargs="+", default=[1, 8], help="queue depths (default 1 8)")
+    parser.add_argument("--sizes", nargs="+", default=["4k", "64k"], help="block sizes (default 4k 64k)")
     return parser.parse_args()
 
 
@@ -59,7 +61,7 @@ def playbook(folder: Path, round_number: int, options: argparse.Namespace) -> Pa
             "prepare": {"fill": False},
             "workload": {"ramp_s": 0, "runtime_s": options.runtime_s},
             "progress": "none",
-            "sweep": {"read_percent": [100, 70, 0], "queue_depth": [1, 8], "block_size": ["4k", "64k"]},
+            "sweep": {"read_percent": [100, 70, 0], "queue_depth": options.depths, "block_size": options.sizes},
         }
     }
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}

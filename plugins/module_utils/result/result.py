@@ -338,7 +338,7 @@ def _weigh_pause(result: Result, meta: dict[str, Any], code: str, message: str, 
 def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> str | None:
     """The evidence that the host, and not its storage, caused a pause of this length; None without any."""
     late_s, steal = meta.get("late_s", 0), result.get("cpu", {}).get("host_steal_percent", 0)
-    stopped_s = meta.get("stopped_s", 0)
+    stopped_s = _stopped_s(result, meta)
     if late_s >= longest_s * EVIDENCE_SHARE:
         return f"the runner on this host was not run for {late_s:g} s"
     if stopped_s >= longest_s * EVIDENCE_SHARE:
@@ -354,11 +354,16 @@ def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> 
 
 def _add_stop(result: Result, meta: dict[str, Any]) -> None:
     """An engine that somebody stopped measured less than its run time, even where the pause is too short to be found in the I/O."""
-    stopped_s, known = meta.get("stopped_s", 0), {failure["code"] for failure in result["failures"]}
+    stopped_s, known = _stopped_s(result, meta), {failure["code"] for failure in result["failures"]}
     if stopped_s and not known & {"stalled", "too_long"}:
         name = result["engine"]["name"]
         message = f"{name} was stopped by a signal or a debugger for {stopped_s:g} s, so its figures are not of the whole time."
         result["failures"].append(Failure("engine_stopped", message).as_fault())
+
+
+def _stopped_s(result: Result, meta: dict[str, Any]) -> float:
+    """How long the process that does the I/O was stopped. The one that only coordinates several hosts may stop without holding them up."""
+    return 0.0 if "clients" in result else float(meta.get("stopped_s", 0))
 
 
 def _weigh_length(result: Result, meta: dict[str, Any], planned_s: float | None) -> None:

@@ -368,3 +368,10 @@ def test_a_stop_too_short_to_be_seen_in_the_io_fails_the_point_too():
     assert (found["status"], [failure["code"] for failure in found["failures"]]) == ("failed", ["engine_stopped"])
     assert "for 0.27 s" in found["failures"][0]["message"]
     assert point([steady], noted={"stopped_s": 0.0}) == point([steady])
+
+
+def test_a_coordinator_that_was_stopped_held_up_no_host():
+    """fio as the client of several servers: they go on while it does not run."""
+    host = {"host": "one", "runtime_s": 6.0, "total": {"ios": 600, "iops": 100.0}, "read": {"ios": 600}}
+    found = point([None], clients=[host, {**host, "host": "two"}], noted={"stopped_s": 2.0})
+    assert "engine_stopped" not in [failure["code"] for failure in found["failures"]]
