@@ -10,9 +10,9 @@ secrets of the testbed, so that later playbooks derive the same without the host
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ...module_utils.core.files import read_json
+from .nouns import Lab
 from .testbed import Host, Testbed, addresses_of, mappings
 
 # The VMkernel interface that every ESXi host has.
@@ -20,7 +20,7 @@ INTERFACE = "vmk0"
 RECORD = "addresses.json"
 
 
-def login_addresses(lab: dict[str, Any], host: Host) -> list[str]:
+def login_addresses(lab: Lab, host: Host) -> list[str]:
     """As the inventory says, or as the host was asked; words in their place before it was."""
     if host.platform != "esxi":
         return [address for address, _port in addresses_of(host.own)]
@@ -38,12 +38,12 @@ def words(host: Host) -> str:
     return f"{INTERFACE} of {host.name}"
 
 
-def without_address(lab: dict[str, Any], testbed: Testbed) -> list[str]:
+def without_address(lab: Lab, testbed: Testbed) -> list[str]:
     """The hosts that a build has to ask for their address."""
     if testbed.description.get("access") != "address":
         return []
     hosts = [testbed.hosts[name] for name in testbed.initiators]
-    without = {**lab, "addresses": {}}
+    without: Lab = {**lab, "addresses": {}}
     return [host.name for host in hosts if login_addresses(without, host) == [words(host)]]
 
 

@@ -11,9 +11,10 @@ docs/description.md has every word.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypedDict, cast
 
+from .changes import Change
 from .drawing import masked
+from .nouns import Kept
 from .shape import Problem
 from .stages import STAGES
 from .testbed import Testbed
@@ -30,13 +31,6 @@ TOPICS = (
     ("guests",),
     ("others",),
 )
-
-
-class Kept(TypedDict):
-    """The content of built.json."""
-
-    groups: dict[str, list[str]]
-    hosts: dict[str, dict[str, object]]
 
 
 def record(testbed: Testbed) -> Kept:
@@ -72,9 +66,9 @@ def removed(before: Kept | None, hosts: Collection[str]) -> Kept | None:
     return {"groups": groups, "hosts": left} if any(groups.values()) else None
 
 
-def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Problem]:
+def problems(before: Kept, testbed: Testbed, path: str) -> list[Problem]:
     """The changes that the testbed cannot follow, only the lowest where one is on another. path: where the record is kept."""
-    after = cast("dict[str, Any]", record(testbed))
+    after = record(testbed)
     remedy = (
         f"change it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"
     )
@@ -87,7 +81,7 @@ def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Proble
     return []
 
 
-def _hosts(before: dict[str, Any], after: dict[str, Any]) -> list[Any]:
+def _hosts(before: Kept, after: Kept) -> list[Change]:
     return [
         (f"group {group}", None, f"no longer has {name}, which is part of the built testbed")
         for group, members in before["groups"].items()

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from .nouns import Kept
 from .shape import shown
 from .testbed import Testbed, mappings
 
 Change = tuple[str, "str | None", str]
 # Looks at the record of the built testbed, the record that would be made now, and the testbed.
-Changes = Callable[[dict[str, Any], dict[str, Any], Testbed], "list[Any]"]
+Changes = Callable[[Kept, Kept, Testbed], "list[Change]"]
 
 
-def each(before: dict[str, Any], after: dict[str, Any], variable: str) -> Iterator[tuple[str, Any, Any]]:
+def each(before: Kept, after: Kept, variable: str) -> Iterator[tuple[str, object, object]]:
     """(host, what was, what is) of a variable on every host that had it."""
     for name, values in before["hosts"].items():
         if variable in values:
@@ -28,7 +28,7 @@ def word_of(testbed: Testbed, host: str, variable: str, word: str) -> str:
     return f"{variable} of {host}" if variable in testbed.hosts[host].own else word
 
 
-def change_text(name: str, was: dict[str, Any] | None, now: dict[str, Any] | None) -> str:
+def change_text(name: str, was: dict[str, object] | None, now: dict[str, object] | None) -> str:
     """'has made ds1 of size_mib 128 one of 256', 'has lost ds1', 'has a new ds2'."""
     if was is None or now is None:
         return f"has {'lost' if now is None else 'a new'} {name}"
@@ -36,16 +36,16 @@ def change_text(name: str, was: dict[str, Any] | None, now: dict[str, Any] | Non
     return f"has changed {', '.join(keys)} of {name} from {_values(was, keys)} to {_values(now, keys)}"
 
 
-def _values(entry: dict[str, Any], keys: list[str]) -> str:
+def _values(entry: dict[str, object], keys: list[str]) -> str:
     return ", ".join(shown(entry[key]) if key in entry else "nothing" for key in keys)
 
 
 def entries_kept(
-    word: str, what: str, was: Any, now: Any, keys: tuple[str, ...], host: str, name: str = "name"
-) -> list[Any]:
+    word: str, what: str, was: object, now: object, keys: tuple[str, ...], host: str, name: str = "name"
+) -> list[Change]:
     """Entries that were must be still, with the same keys; more may come."""
     have, want = ({entry.get(name): entry for entry in mappings(entries)} for entries in (was, now))
-    changes = []
+    changes: list[Change] = []
     for label, entry in have.items():
         was_is = {key: entry.get(key) for key in keys}
         now_is = {key: want[label].get(key) for key in keys} if label in want else None
@@ -57,7 +57,7 @@ def entries_kept(
 def values_kept(variable: str) -> Changes:
     """Refuses another value of a variable that has one as long as the testbed is built."""
 
-    def look(before: dict[str, Any], after: dict[str, Any], _testbed: Testbed) -> list[Any]:
+    def look(before: Kept, after: Kept, _testbed: Testbed) -> list[Change]:
         return [
             (f"{variable} of {host}", shown(now), f"but the built testbed has {shown(was)}")
             for host, was, now in each(before, after, variable)

@@ -25,6 +25,7 @@ from .description import (
     size_text,
 )
 from .iqns import unfit_iqn
+from .nouns import Lab
 from .shape import Problem, near, repeated, shown
 from .stage import Judge
 from .stages import STAGES
@@ -38,12 +39,12 @@ LOCAL = ("localhost", "::1")
 MOST_NAMES = 5
 
 
-def check_results(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def check_results(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The problems for who only reads results, for which no host and no description is needed."""
     return texts.problems(lab) or [*_words(lab, testbed), *_split(lab, testbed), *_testbed_id(lab, testbed)]
 
 
-def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def check(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The problems of the lab's description, as [Problem], problems of its shape first."""
     # Further problems would repeat text that cannot be written into a sentence.
     hostile = texts.problems(lab)
@@ -61,7 +62,7 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return list(dict.fromkeys(problems))
 
 
-def _judged(topic: Judge | str | tuple[str, ...], lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _judged(topic: Judge | str | tuple[str, ...], lab: Lab, testbed: Testbed) -> list[Problem]:
     if isinstance(topic, tuple):
         hosts = testbed.hosts.values()
         return [problem for host in hosts for name in topic for problem in _of_stages(name, lab, testbed, host)]
@@ -79,7 +80,7 @@ def _by_hand(testbed: Testbed) -> bool:
     return any(host.own.get(variable) for host in testbed.hosts.values() for variable in variables)
 
 
-def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _groups(lab: Lab, testbed: Testbed) -> list[Problem]:
     groups, problems = testbed.groups, []
     known = (*GROUPS, *OTHER_GROUPS)
     for name in sorted(groups):
@@ -110,7 +111,7 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def remarks(lab: dict[str, Any], testbed: Testbed) -> list[str]:
+def remarks(lab: Lab, testbed: Testbed) -> list[str]:
     """Things that are not wrong, and most likely not meant: hosts that no playbook does anything with."""
     members = testbed.members(*GROUPS, *OTHER_GROUPS)
     idle = [name for name in lab["hosts"] if name not in members and name != "localhost"]
@@ -123,7 +124,7 @@ def remarks(lab: dict[str, Any], testbed: Testbed) -> list[str]:
     ]
 
 
-def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _words(lab: Lab, testbed: Testbed) -> list[Problem]:
     """Variables with our prefixes that nothing reads."""
     roles = lab["roles"]
     known = {**WORDS, **{name: option for role in roles.values() for name, option in role.items()}}
@@ -145,7 +146,7 @@ def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _split(lab: dict[str, Any], _testbed: Testbed) -> list[Problem]:
+def _split(lab: Lab, _testbed: Testbed) -> list[Problem]:
     """Words of a role in the place of one of the whole testbed: its own plays would follow them, the others would not, and a run would be split in two."""
     wrong: dict[tuple[str, str, str | None], list[str]] = {}
     for name, word in lab_wide_words(lab["roles"]).items():
@@ -172,7 +173,7 @@ def _meant(name: str, known: dict[str, Any], roles: dict[str, Any]) -> str | Non
     return f"{prefix}_{meant}" if meant else None
 
 
-def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _testbed_id(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = []
     ids = list(dict.fromkeys(str(own["testbed_id"]) for own in lab["hosts"].values() if own.get("testbed_id")))
     if not ids:
@@ -204,13 +205,13 @@ def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _run_id(lab: dict[str, Any]) -> list[Problem]:
+def _run_id(lab: Lab) -> list[Problem]:
     if not any(own.get("testbed_run_id") == "latest" for own in lab["hosts"].values()):
         return []
     return [Problem("testbed_run_id", "'latest'", "which means the newest run", "give the run a name of its own")]
 
 
-def _lab_wide(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _lab_wide(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems, hosts = (
         _testbed_id(lab, testbed) + _run_id(lab),
         [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)],
@@ -230,7 +231,7 @@ def _lab_wide(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _disks(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = []
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
@@ -245,7 +246,7 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _each_disk(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _each_disk(lab: Lab, testbed: Testbed) -> list[Problem]:
     return [problem for disk in testbed.disks for stage in STAGES for problem in stage.check_disk(testbed, disk)]
 
 
@@ -274,7 +275,7 @@ def _on_windows(entry: dict[str, Any], testbed: Testbed) -> bool:
     return any(testbed.hosts[name].platform == "windows" for name in targets)
 
 
-def _doubled(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _doubled(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = [
         Problem(f"testbed.{what}", f"a list with {shown(name)} twice", "", "give each a name of its own")
         for what in ("disks", "guests")
@@ -299,7 +300,7 @@ def _doubled(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _addresses(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _addresses(lab: Lab, testbed: Testbed) -> list[Problem]:
     """Two hosts of one address are one machine, or one of them is never reached."""
     problems: list[Problem] = []
     owners: dict[str, tuple[str, str | None]] = {}
@@ -318,7 +319,7 @@ def _addresses(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _memory(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _memory(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The memory of a host is for its stages and its system."""
     problems, facts = [], lab.get("facts", {})
     machines = {}

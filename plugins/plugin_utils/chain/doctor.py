@@ -10,6 +10,7 @@ from typing import Any
 
 from . import devices, windows_devices, written
 from .finding import line
+from .nouns import Facts, Finding, Peer, Refused
 from .shape import Problem, shown
 from .stages import STAGES
 from .testbed import Host, Testbed, addresses_of, is_address
@@ -86,12 +87,12 @@ def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
     return [point for stage in STAGES for point in stage.mount_points(testbed, testbed.hosts[name])]
 
 
-def _of_stages(topic: str, testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+def _of_stages(topic: str, testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Finding]:
     looks = [stage.findings().get(topic) for stage in STAGES]
     return [finding for look in looks if look for finding in look(testbed, host, probe)]
 
 
-def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Any]:
+def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Finding]:
     """[{host, what, good, said, command}]. notes: of devices that a testbed of this state folder has written to (written.py).
 
     probes: {host: probe of host_probe (Linux), about of esxi_state; about and seen of win_state; {'unreached': reason}, or None, of one that was not reached}.
@@ -136,96 +137,70 @@ def _way(host: Host, reason: str) -> str:
     return "" if host.platform == "esxi" else f"ansible {host.name} -i <inventory> -m ping -vvv"
 
 
-def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
-    lines, host = [], testbed.hosts[name]
-    manager = probe["package_manager"]
-    lines.append(
-        line(
-            name,
-            "rights",
-            probe["root"],
-            "root" if probe["root"] else "not root",
-            "set ansible_user: root, or ansible_become: true",
-        )
-    )
+def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
+    host = testbed.hosts[name]
+    root = "root" if probe["root"] else "not root"
+    lines = [line(name, "rights", probe["root"], root, "set ansible_user: root, or ansible_become: true")]
     wanted = needs(testbed, name)
     if wanted["commands"]:
-        missing = probe["missing_commands"]
-        packages = sorted({PACKAGES[command][0 if manager == "apt-get" else 1] for command in missing})
-        command = f"{INSTALL.get(manager, 'install the packages')} {' '.join(packages)}"
-        lines.append(
-            line(
-                name,
-                "programs",
-                not missing,
-                f"{', '.join(missing)} missing" if missing else ", ".join(wanted["commands"]),
-                command,
-            )
-        )
+        lines.append(_programs(name, wanted["commands"], probe))
     if wanted["modules"]:
-        missing = probe["missing_modules"]
-        extra = f"{INSTALL.get(manager, 'install')} kernel-modules-extra"
-        if manager == "apt-get":
-            # Debian's small kernels for clouds lack them; Ubuntu keeps them apart.
-            ubuntu = "Ubuntu" in probe.get("system", "")
-            extra = f"{INSTALL[manager]} {'linux-modules-extra-' + probe['kernel'] if ubuntu else 'linux-image-amd64, and start it'}"
-        lines.append(
-            line(
-                name,
-                "kernel modules",
-                not missing,
-                f"{', '.join(missing)} missing in {probe['kernel']}" if missing else ", ".join(wanted["modules"]),
-                extra,
-            )
-        )
+        lines.append(_modules(name, wanted["modules"], probe))
     lines += _of_stages("memory", testbed, host, probe)
     if "clock_ahead_s" in probe:
         ahead = probe["clock_ahead_s"]
-        lines.append(
-            line(
-                name,
-                "time",
-                abs(ahead) <= CLOCK_S,
-                f"{ahead:+.1f} s off the controller's",
-                "timedatectl set-ntp true, or chronyc makestep",
-            )
-        )
+        remedy = "timedatectl set-ntp true, or chronyc makestep"
+        lines.append(line(name, "time", abs(ahead) <= CLOCK_S, f"{ahead:+.1f} s off the controller's", remedy))
     for peer in probe["peers"]:
-        where, way = f"{peer['address']}:{peer['port']}", peer["way"]
-        text = {
-            "open": "answers",
-            "refused": "reached, but nothing listens on it yet",
-            "filtered": "no answer: a firewall is in the way",
-            "unreachable": "no route to it",
-        }[way]
-        owner = next(
-            (
-                other
-                for other in testbed.targets
-                if peer["address"] in [address for address, _port in addresses_of(testbed.hosts[other].own)]
-            ),
-            peer["address"],
-        )
-        command = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
-        if way == "unreachable":
-            command = f"ip route get {peer['address']}, and give {name} an address in that network"
-        lines.append(line(name, f"way to {where}", way in ("open", "refused"), text, command))
-        if peer["mtu_passes"] is not None:
-            command = f"ip link set <interface> mtu {peer['mtu_bytes']} on {owner} and on every switch between, or mtu 1500 on {name}"
-            passes = peer["mtu_passes"]
-            lines.append(
-                line(
-                    name,
-                    f"MTU to {peer['address']}",
-                    passes,
-                    f"{peer['mtu_bytes']} bytes {'pass' if passes else 'do not pass'} unfragmented",
-                    command,
-                )
-            )
+        lines += _peer(testbed, name, peer)
     lines += _named(testbed, name, probe) + _folders(testbed, name, probe)
     for path, device in probe["devices"].items():
         lines += _device(testbed, name, path, device)
     lines += _of_stages("others", testbed, host, probe)
+    return lines
+
+
+def _programs(name: str, commands: list[str], probe: dict[str, Any]) -> Finding:
+    missing, manager = probe["missing_commands"], probe["package_manager"]
+    packages = sorted({PACKAGES[command][0 if manager == "apt-get" else 1] for command in missing})
+    remedy = f"{INSTALL.get(manager, 'install the packages')} {' '.join(packages)}"
+    text = f"{', '.join(missing)} missing" if missing else ", ".join(commands)
+    return line(name, "programs", not missing, text, remedy)
+
+
+def _modules(name: str, modules: list[str], probe: dict[str, Any]) -> Finding:
+    missing, manager = probe["missing_modules"], probe["package_manager"]
+    remedy = f"{INSTALL.get(manager, 'install')} kernel-modules-extra"
+    if manager == "apt-get":
+        # Debian's small kernels for clouds lack them; Ubuntu keeps them apart.
+        ubuntu = "Ubuntu" in probe.get("system", "")
+        remedy = f"{INSTALL[manager]} {'linux-modules-extra-' + probe['kernel'] if ubuntu else 'linux-image-amd64, and start it'}"
+    text = f"{', '.join(missing)} missing in {probe['kernel']}" if missing else ", ".join(modules)
+    return line(name, "kernel modules", not missing, text, remedy)
+
+
+def _peer(testbed: Testbed, name: str, peer: Peer) -> list[Finding]:
+    """The way to a port of another host, and the size of packets on it where one is asked for."""
+    address, way = peer["address"], peer["way"]
+    text = {
+        "open": "answers",
+        "refused": "reached, but nothing listens on it yet",
+        "filtered": "no answer: a firewall is in the way",
+        "unreachable": "no route to it",
+    }[way]
+    owners = [
+        other for other in testbed.targets if address in [own for own, _port in addresses_of(testbed.hosts[other].own)]
+    ]
+    owner = owners[0] if owners else address
+    remedy = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
+    if way == "unreachable":
+        remedy = f"ip route get {address}, and give {name} an address in that network"
+    lines = [line(name, f"way to {address}:{peer['port']}", way in ("open", "refused"), text, remedy)]
+    if peer["mtu_passes"] is not None:
+        passes = peer["mtu_passes"]
+        text = f"{peer['mtu_bytes']} bytes {'pass' if passes else 'do not pass'} unfragmented"
+        remedy = f"ip link set <interface> mtu {peer['mtu_bytes']} on {owner} and on every switch between, or mtu 1500 on {name}"
+        lines.append(line(name, f"MTU to {address}", passes, text, remedy))
     return lines
 
 
@@ -284,14 +259,13 @@ def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, P
     ]
 
 
-def _problem_line(host: str, problem: Problem) -> dict[str, Any]:
-    """sentence: what a build would refuse it with."""
+def _problem_line(host: str, problem: Problem) -> Refused:
     text = ", ".join(part for part in (problem.value, problem.why) if part)
     return {**line(host, problem.variable, False, text, problem.instead), "sentence": problem.sentence()}
 
 
-def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
-    lines = []
+def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
+    lines: list[Finding] = []
     for entry in probe.get("named") or []:
         wrong = list(devices.missing(name, [entry]))
         lines += [_problem_line(name, problem) for problem in wrong]
@@ -300,7 +274,7 @@ def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     return lines
 
 
-def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
+def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
     folders = probe.get("folders") or {}
     wrong = {problem.value: problem for problem in impossible(testbed, name, folders)}
     return [
@@ -309,7 +283,7 @@ def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Any]:
+def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Finding]:
     if not device:
         # Told of where it is named.
         return []
@@ -328,8 +302,8 @@ def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> l
     ]
 
 
-def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
-    lines = []
+def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Finding]:
+    lines: list[Finding] = []
     version = str(about.get("version", "0"))
     numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
     lines.append(line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
@@ -347,16 +321,18 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
     return lines
 
 
-def facts(probes: dict[str, Any]) -> dict[str, Any]:
+def facts(probes: dict[str, Any]) -> dict[str, Facts]:
     """The faults of the description that the check of the whole can find."""
-    return {
-        name: {key: probe[key] for key in ("addresses", "memory_mib") if key in probe}
-        for name, probe in probes.items()
-        if probe and "addresses" in probe and any(map(is_address, probe["addresses"]))
-    }
+    known: dict[str, Facts] = {}
+    for name, probe in probes.items():
+        if probe and "addresses" in probe and any(map(is_address, probe["addresses"])):
+            known[name] = {"addresses": probe["addresses"]}
+            if "memory_mib" in probe:
+                known[name]["memory_mib"] = probe["memory_mib"]
+    return known
 
 
-def printed(lines: list[dict[str, Any]], wrong: list[str]) -> list[str]:
+def printed(lines: list[Refused], wrong: list[str]) -> list[str]:
     """The findings as a table, and below it the commands that mend what is missing. wrong: what the hosts show to be wrong in the description."""
     rows = [("host", "check", "good", "details")]
     rows += [(line["host"], line["what"], "yes" if line["good"] else "NO", line["said"]) for line in lines]

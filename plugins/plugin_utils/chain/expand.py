@@ -27,6 +27,7 @@ from typing import Any
 from ...module_utils.linux.exports.target_providers import first_lun, shares_luns
 from .description import GROUPS, OPTIONS, WORDS
 from .emulated import lab_network
+from .nouns import Lab
 from .shape import UNFIT, Problem, fit, fit_mapping, shown
 from .stages import STAGES, existing_storage
 from .testbed import Context, Disk, Host, Testbed, is_exported, mappings, platform_of
@@ -35,7 +36,7 @@ from .testbed import Context, Disk, Host, Testbed, is_exported, mappings, platfo
 FIRST_ADDRESS = 10
 
 
-def expand(lab: dict[str, Any]) -> Testbed:
+def expand(lab: Lab) -> Testbed:
     """The testbed that the lab's inventory describes. Faults are in its ``problems``, and left out of the rest."""
     problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
@@ -78,7 +79,7 @@ def expand(lab: dict[str, Any]) -> Testbed:
     return testbed
 
 
-def _lab_wide(lab: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
+def _lab_wide(lab: Lab, groups: dict[str, Any]) -> dict[str, Any]:
     """The variables of the whole testbed, as its first host has them."""
     first = next((name for group in (*GROUPS, *groups) for name in groups.get(group, [])), None)
     own = lab["hosts"].get(first, {}) if first else next(iter(lab["hosts"].values()), {})

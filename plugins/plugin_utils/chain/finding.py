@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .nouns import Finding
 
 
-def line(host: str, what: str, good: bool, text: str, command: str = "") -> dict[str, Any]:
+def line(host: str, what: str, good: bool, text: str, command: str = "") -> Finding:
     return {"host": host, "what": what, "good": good, "said": text, "command": "" if good else command}

@@ -28,6 +28,7 @@ from ...module_utils.workload.profile import find as find_profile
 from ...module_utils.workload.profile import names as profile_names
 from ...module_utils.workload.wanted import wanted_workloads
 from .description import CONNECTION
+from .nouns import Published
 from .shape import Problem, did_you_mean
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -227,9 +228,9 @@ def workloads(hosts: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def published(state_dir: str) -> dict[str, Any]:
+def published(state_dir: str) -> dict[str, list[Published]]:
     """{host: [layer]} of the layers that an earlier build has published, and that can be measured."""
-    result: dict[str, Any] = {}
+    result: dict[str, list[Published]] = {}
     for path in sorted(Path(state_dir, "layers").glob("*.json")):
         try:
             layer = json.loads(path.read_text(encoding="utf-8"))
@@ -240,14 +241,17 @@ def published(state_dir: str) -> dict[str, Any]:
         if fits and layer["path"]:
             result.setdefault(layer["host"], []).append(
                 {
-                    **{key: layer[key] for key in ("name", "kind", "host", "purpose")},
+                    "name": layer["name"],
+                    "kind": layer["kind"],
+                    "host": layer["host"],
+                    "purpose": layer["purpose"],
                     "provider": (layer.get("detail") or {}).get("provider"),
                 }
             )
     return result
 
 
-def kept_secrets(state_dir: str, make: bool) -> dict[str, Any]:
+def kept_secrets(state_dir: str, make: bool) -> dict[str, str]:
     """The testbed's secrets of CHAP and NBD; those that are missing are made once, or with ``make`` false stood in for by stars."""
     result = {}
     for name, length in SECRETS.items():

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from ...module_utils.core.layers import Layer
 from .changes import Changes
 from .device import Device
+from .nouns import Finding, Lab
 from .shape import Problem
 from .testbed import Context, Disk, Host, Testbed
 
@@ -22,7 +23,7 @@ Needs = tuple[list[str], list[str]]
 # (variable, the option of the module, a look at the testbed, the host and the value that raises Failure)
 LookAhead = tuple[str, dict[str, Any], Callable[[Testbed, Host, Any], None]]
 # Looks at the testbed, a host and what that shows of itself.
-Find = Callable[[Testbed, Host, dict[str, Any]], "list[Any]"]
+Find = Callable[[Testbed, Host, dict[str, Any]], "list[Finding]"]
 Judge = Callable[..., Iterable[Problem]]
 
 
@@ -81,7 +82,7 @@ class Stage:
         """{topic of check.py: what is wrong there}, called with the lab and the testbed; in topics that are judged host by host with the host, too."""
         return {}
 
-    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+    def memory_mib(self, lab: Lab, host: Host) -> tuple[int, str, str] | None:
         """(MiB of a host's memory, what takes them, what to do where they are too many), or None."""
         return None
 

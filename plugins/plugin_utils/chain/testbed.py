@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ...module_utils.core.layers import Layer
+from .nouns import Lab, Published
 from .shape import Problem, did_you_mean, shown
 
 OVERRIDDEN = "set in the inventory"
@@ -103,16 +104,16 @@ class Testbed:
 class Context:
     """The input of a stage when it derives; ``derive`` and ``problem`` are its only outputs."""
 
-    def __init__(self, lab: dict[str, Any], testbed: Testbed) -> None:
+    def __init__(self, lab: Lab, testbed: Testbed) -> None:
         self.lab, self.testbed, self.description = lab, testbed, testbed.description
 
-    def published(self, host: Host) -> list[dict[str, Any]]:
+    def published(self, host: Host) -> list[Published]:
         """The layers of a host that an earlier build has published, without storage that was there before."""
         return [
             layer for layer in self.lab.get("published", {}).get(host.name, []) if layer.get("provider") != "existing"
         ]
 
-    def published_providers(self, host: Host) -> set[Any]:
+    def published_providers(self, host: Host) -> set[str | None]:
         return {layer.get("provider") for layer in self.published(host)}
 
     def disks_of_targets(self) -> list[tuple[Host, list[Disk]]]:

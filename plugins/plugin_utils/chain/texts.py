@@ -16,6 +16,7 @@ from ...module_utils.core import names
 from ...module_utils.workload import profile
 from .description import CONNECTION, WORDS
 from .inventory import PRESENT_ONLY
+from .nouns import Lab
 from .shape import SECRET, Problem
 
 LONGEST = 255
@@ -82,7 +83,7 @@ def shape_of(words: str) -> tuple[re.Pattern[str], str] | None:
     return SHAPES.get(words) or (IDENTIFIER if last in IDENTIFIERS and words != "testbed_id" else None)
 
 
-def problems(lab: dict[str, Any]) -> list[Problem]:
+def problems(lab: Lab) -> list[Problem]:
     """One for each text of the inventory, named as the user wrote it."""
     by_variable: dict[str, Problem] = {}
     # The description is the same on every host of most labs, and is looked at once.

@@ -17,7 +17,7 @@ import write_params
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
 # Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; 15 is the goal.
-MOST_PERCENT = {"parameters": 20.9, "returns": 21.3}
+MOST_PERCENT = {"parameters": 19.9, "returns": 20.3}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),
@@ -39,6 +39,9 @@ NOUNS = {
     "MachineWant": ("module_utils.esxi.states", "reserve", "reserv"),
     "AdapterWant": ("module_utils.esxi.states", "port_binding", "port_bindings"),
     "Samples": ("module_utils.esxi.states", "host_samples", "host_sample"),
+    "Lab": ("plugin_utils.chain.nouns", "hosts", "hots"),
+    "Kept": ("plugin_utils.chain.nouns", "groups", "group"),
+    "Finding": ("plugin_utils.chain.nouns", "said", "sayd"),
     "IscsiSessionParams": ("module_utils.linux.params", "queue_depth", "queue_dept"),
     "VmParams": ("module_utils.esxi.params", "wait_for_address_s", "wait_for_adress_s"),
 }

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ClassVar, cast
 
 from ....module_utils.core.failure import Failure
 from ....module_utils.engines.catalogue import misplaced
 from ....module_utils.result import targets
 from ....module_utils.workload.sweep import expand
 from ....module_utils.workload.wanted import greatest_buffers
+from ..nouns import Lab, Published
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Testbed, addresses_of, mappings
@@ -38,7 +40,7 @@ class Benchmark(Stage):
     def checks(self) -> dict[str, Judge]:
         return {"measured": _unfit_measured}
 
-    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+    def memory_mib(self, lab: Lab, host: Host) -> tuple[int, str, str] | None:
         measured = lab.get("workloads", {}).get(host.name, []) if self.name in host.stages else []
         buffers, arithmetic = greatest_buffers(measured)
         remedy = "lower queue_depth, workers or block_size"
@@ -111,70 +113,63 @@ def _links(context: Context, host: Host) -> list[dict[str, str]]:
     ]
 
 
-def _unfit_measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
-    earlier = [layer for layers in lab.get("published", {}).values() for layer in layers]
-    problems, scratch = [], {layer["name"]: layer for layer in [*earlier, *testbed.layers]}
-    reported = set()
+def _unfit_measured(lab: Lab, testbed: Testbed) -> list[Problem]:
+    layers = [layer for published in lab.get("published", {}).values() for layer in published]
+    layers += [cast(Published, layer) for layer in testbed.layers]
+    known = {layer["name"]: layer for layer in layers}
+    problems: list[Problem] = []
+    reported: set[str] = set()
     for host in testbed.hosts.values():
-        own = host.own
-        profile = own.get("benchmark_profile")
-        if (
-            profile
-            and not own.get("benchmark_profile_dirs")
-            and profile not in lab["profiles"]
-            and profile not in reported
-        ):
-            reported.add(profile)
-            problems.append(
-                Problem(
-                    "benchmark_profile",
-                    shown(profile),
-                    "which is not a known profile",
-                    did_you_mean(profile, lab["profiles"]),
-                )
-            )
-        for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
-            if targets.parse(text) is None and str(text) not in reported:
-                reported.add(str(text))
-                problems.append(Problem("report_targets", shown(text), "which is not a target", targets.EXAMPLE))
-        engine = own.get("benchmark_engine")
-        wrong = misplaced(engine, host.platform) if "benchmark" in host.stages else None
-        if wrong:
-            problems.append(Problem(f"benchmark_engine of {host.name}", shown(engine), *wrong))
-        layer = own.get("benchmark_server_layer")
-        if layer and layer not in scratch and not layer.startswith("ceiling-"):
-            problems.append(
-                Problem(
-                    f"benchmark_server_layer of {host.name}",
-                    shown(layer),
-                    "which is not a layer of this testbed",
-                    did_you_mean(layer, list(scratch)),
-                )
-            )
-        elif layer and scratch.get(layer, {}).get("purpose") == "data":
-            raw = [
-                name
-                for name, described in scratch.items()
-                if described["purpose"] == "scratch" and described["host"] == host.name
-            ]
-            problems.append(
-                Problem(
-                    f"benchmark_server_layer of {host.name}",
-                    shown(layer),
-                    "which contains data that a raw benchmark would destroy",
-                    f"use {' or '.join(raw)}" if raw else "use a disk without a datastore",
-                )
-            )
-        for index, workload in enumerate(own.get("benchmark_workloads") or []):
-            try:
-                expand(
-                    dict(workload) if isinstance(workload, dict) else workload, None, f"benchmark_workloads[{index}]"
-                )
-            except Failure as failure:
-                if str(failure) not in reported:
-                    reported.add(str(failure))
-                    details = failure.details
-                    variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
-                    value = details.get("value")
-                    problems.append(Problem(variable, None if value is None else shown(value), "", failure.remedy))
+        # A fault of a variable that many hosts share is one problem.
+        for key, problem in (*_profile(host.own, lab["profiles"]), *_report_targets(host.own)):
+            if key not in reported:
+                reported.add(key)
+                problems.append(problem)
+        problems += [*_engine(host), *_server_layer(host, known)]
+        for key, problem in _workloads(host.own):
+            if key not in reported:
+                reported.add(key)
+                problems.append(problem)
     return problems
+
+
+def _profile(own: dict[str, Any], profiles: Collection[str]) -> Iterator[tuple[str, Problem]]:
+    profile = own.get("benchmark_profile")
+    if profile and not own.get("benchmark_profile_dirs") and profile not in profiles:
+        why = "which is not a known profile"
+        yield profile, Problem("benchmark_profile", shown(profile), why, did_you_mean(profile, profiles))
+
+
+def _report_targets(own: dict[str, Any]) -> Iterator[tuple[str, Problem]]:
+    for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
+        if targets.parse(text) is None:
+            yield str(text), Problem("report_targets", shown(text), "which is not a target", targets.EXAMPLE)
+
+
+def _engine(host: Host) -> Iterator[Problem]:
+    engine = host.own.get("benchmark_engine")
+    wrong = misplaced(engine, host.platform) if "benchmark" in host.stages else None
+    if wrong:
+        yield Problem(f"benchmark_engine of {host.name}", shown(engine), *wrong)
+
+
+def _server_layer(host: Host, known: Mapping[str, Published]) -> Iterator[Problem]:
+    layer = host.own.get("benchmark_server_layer")
+    variable = f"benchmark_server_layer of {host.name}"
+    if layer and layer not in known and not layer.startswith("ceiling-"):
+        yield Problem(variable, shown(layer), "which is not a layer of this testbed", did_you_mean(layer, list(known)))
+    elif layer and layer in known and known[layer].get("purpose") == "data":
+        raw = [name for name, other in known.items() if other["purpose"] == "scratch" and other["host"] == host.name]
+        remedy = f"use {' or '.join(raw)}" if raw else "use a disk without a datastore"
+        yield Problem(variable, shown(layer), "which contains data that a raw benchmark would destroy", remedy)
+
+
+def _workloads(own: dict[str, Any]) -> Iterator[tuple[str, Problem]]:
+    for index, workload in enumerate(own.get("benchmark_workloads") or []):
+        variable = f"benchmark_workloads[{index}]"
+        try:
+            expand(dict(workload) if isinstance(workload, dict) else workload, None, variable)
+        except Failure as failure:
+            value = failure.details.get("value")
+            where = str(failure.details.get("variable", variable))
+            yield str(failure), Problem(where, None if value is None else shown(value), "", failure.remedy)

@@ -14,9 +14,10 @@ from ....module_utils.core.cache_modes import words as cache_words
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib
 from ....module_utils.linux.backing.cache_tier import CLASSES, provider_of
-from ..changes import Changes, each, entries_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, word_of
 from ..device import OVERWRITTEN, Device, disk_of, fate_of, given_of
 from ..emulated import emulated_disk, limits, serial
+from ..nouns import Kept
 from ..shape import Problem, shown
 from ..stage import Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, is_by_hand, layer_of, mappings
@@ -146,7 +147,7 @@ def _unfit_cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list
     return problems
 
 
-def _caches_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _caches_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes: list[Any] = []
     for host, was, now in each(before, after, "cache_tier_caches"):
         word = word_of(testbed, host, "cache_tier_caches", "testbed.disks")

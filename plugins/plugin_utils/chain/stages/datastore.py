@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.clients import datastore as datastore_module
-from ..changes import Changes, each, entries_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, word_of
 from ..description import size_text
 from ..device import FORMATTED, Device, given_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
+from ..nouns import Finding, Kept, Lab
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import OVERRIDDEN, Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
@@ -266,7 +267,7 @@ def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
 _STORES = {"linux": _linux_store, "windows": _windows_store, "esxi": _esxi_store}
 
 
-def _store_names(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _store_names(_lab: Lab, testbed: Testbed) -> list[Problem]:
     """A datastore's name is in the UUID of its file system, so it is one in the whole testbed."""
     doubled = set(repeated(disk.name for disk in testbed.disks))
     # What lies on a disk that is there twice, is there twice for that alone.
@@ -280,7 +281,7 @@ def _store_names(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _unfit_stores(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = []
     for store in testbed.stores:
         variable = f"testbed.datastores[{store.index}]"
@@ -380,7 +381,7 @@ def _room(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
     ]
 
 
-def _doubled_mount_point(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> Iterator[Problem]:
+def _doubled_mount_point(_lab: Lab, _testbed: Testbed, host: Host) -> Iterator[Problem]:
     points = [
         (posixpath.normpath(same_case(host, store["mount_point"])), str(store.get("name")))
         for store in mappings(host.variables.get("datastore_datastores"))
@@ -397,7 +398,7 @@ def _doubled_mount_point(_lab: dict[str, Any], _testbed: Testbed, host: Host) ->
             )
 
 
-def _doubled_label(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterator[Problem]:
+def _doubled_label(_lab: Lab, testbed: Testbed, host: Host) -> Iterator[Problem]:
     if host.platform not in CASELESS:
         return
     labels = [(same_case(host, store.label), store.label) for store in testbed.stores if host.name in store.hosts]
@@ -411,7 +412,7 @@ def _doubled_label(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterat
             )
 
 
-def _stores_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _stores_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     keys = ("layer", "filesystem", "type", "mount_point", "server", "path", "export", "version", "compatibility")
     return [
         change
@@ -444,7 +445,7 @@ def _mount_points(testbed: Testbed, host: Host) -> list[tuple[str, str]]:
     return points
 
 
-def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Any]:
+def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Finding]:
     lines = []
     simulated = bool(about.get("stand_in"))
     for store in testbed.stores:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..emulated import tap_name
 from ..identifiers import shared
+from ..nouns import Lab
 from ..shape import Problem, shown
 from ..stage import Judge, Stage
 from ..testbed import Context, Host, Testbed, addresses_of, mappings
@@ -63,7 +63,7 @@ def _machines(context: Context, host: Host) -> None:
     context.derive(host, "embedded_lab_ports", guests, "the group guests")
 
 
-def _emulated(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _emulated(_lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = []
     for target in testbed.targets:
         numbers = {disk.index: len(disk.emulated) for disk in testbed.disks if disk.target == target}
@@ -76,7 +76,7 @@ def _emulated(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _doubled_place(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> Iterator[Problem]:
+def _doubled_place(_lab: Lab, _testbed: Testbed, host: Host) -> Iterator[Problem]:
     """Of the embedded lab: an interface name has 15 characters only."""
     machines = [
         machine
@@ -95,7 +95,7 @@ def _doubled_place(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> Itera
             )
 
 
-def _doubled_serial(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> Iterator[Problem]:
+def _doubled_serial(_lab: Lab, _testbed: Testbed, host: Host) -> Iterator[Problem]:
     for machine in mappings(host.variables.get("embedded_lab_machines")):
         serials = ((disk.get("serial"), "a disk") for disk in mappings(machine.get("disks")))
         for serial, _disks in shared(serials):

@@ -17,6 +17,7 @@ from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
 from ..device import OVERWRITTEN, Device, given_of
+from ..nouns import Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Testbed, is_by_hand, mappings
@@ -373,7 +374,7 @@ class ExistingStorage(Stage):
         return _attached(testbed, host)
 
 
-def _existing(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _existing(lab: Lab, testbed: Testbed) -> list[Problem]:
     """Storage that was there before, and workloads that would write to it."""
     names = [layer["name"] for layer in testbed.layers]
     wrong = problems(testbed.description["existing"], hosts_of(testbed), names)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
-from ..changes import Changes, each, entries_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, word_of
 from ..emulated import lab_network, tap_name
 from ..finding import line
 from ..identifiers import same_case, shared
+from ..nouns import Finding, Kept, Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
@@ -262,7 +263,7 @@ def _served(guest: dict[str, Any], keeper: Host) -> list[dict[str, Any]]:
     return [disk for disk in disks if disk.get("transport") == "nbd" and disk.get("host") == keeper.name]
 
 
-def _unfit_guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _unfit_guests(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = _nbd(testbed)
     for index, entry in enumerate(testbed.description.get("guests", [])):
         variable = f"testbed.guests[{index}]"
@@ -330,7 +331,7 @@ def _raw(testbed: Testbed, variable: str, index: int, name: str) -> list[Problem
     return [Problem(variable, shown(name), f"which {other} has", "name a disk of its own")] if other else []
 
 
-def _doubled_machine(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+def _doubled_machine(_lab: Lab, testbed: Testbed) -> Iterator[Problem]:
     guests = [
         (host, guest) for host in testbed.hosts.values() for guest in mappings(host.variables.get("guest_vm_guests"))
     ]
@@ -353,7 +354,7 @@ def _doubled_machine(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem
             )
 
 
-def _guests_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _guests_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes = []
     for host, was, now in each(before, after, "guest_vm_guests"):
         word = word_of(testbed, host, "guest_vm_guests", "testbed.guests")
@@ -384,5 +385,5 @@ def _virtualisation(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> lis
     return [line(host.name, "virtualisation", True, text)]
 
 
-def _room(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Any]:
+def _room(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Finding]:
     return [line(host.name, *entry) for entry in esxi_room.findings(testbed, host.name, about.get("room", {}))]

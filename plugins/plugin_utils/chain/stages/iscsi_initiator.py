@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from ....module_utils.core.iscsi_names import iqn_key, portal_text, same_iqn
 from ....module_utils.core.layers import Layer
 from ..access import login_addresses
-from ..changes import Changes, each, entries_kept, values_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..device import Device, fate_of, given_of
 from ..identifiers import shared
 from ..iqns import initiator_name, unfit_iqn, unfit_secrets
+from ..nouns import Kept, Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Testbed, is_by_hand, layer_of, mappings
@@ -207,13 +208,13 @@ def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
     }
 
 
-def _unfit_name(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+def _unfit_name(_lab: Lab, _testbed: Testbed, host: Host) -> list[Problem]:
     variable = "iscsi_initiator_name"
     given = host.variables.get(variable) if variable in host.own else None
     return unfit_iqn(f"{variable} of {host.name}", given) if given else []
 
 
-def _unknown_targets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _unknown_targets(_lab: Lab, testbed: Testbed) -> list[Problem]:
     exports = [
         export for host in testbed.hosts.values() for export in mappings(host.variables.get("iscsi_target_targets"))
     ]
@@ -233,7 +234,7 @@ def _unknown_targets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     ]
 
 
-def _own_secrets(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+def _own_secrets(_lab: Lab, _testbed: Testbed, host: Host) -> list[Problem]:
     variable = "iscsi_initiator_targets"
     sessions = mappings(host.variables[variable]) if is_by_hand(host, variable) else []
     return [
@@ -243,7 +244,7 @@ def _own_secrets(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Pr
     ]
 
 
-def _doubled_name(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+def _doubled_name(_lab: Lab, testbed: Testbed) -> Iterator[Problem]:
     names = [
         (host.variables["iscsi_initiator_name"], host.name)
         for host in testbed.hosts.values()
@@ -258,7 +259,7 @@ def _doubled_name(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
         )
 
 
-def _sessions_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _sessions_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes: list[Any] = values_kept("iscsi_initiator_name")(before, after, testbed)
     for host, was, now in each(before, after, "iscsi_initiator_targets"):
         word = word_of(testbed, host, "iscsi_initiator_targets", "testbed.disks")

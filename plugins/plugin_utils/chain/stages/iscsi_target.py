@@ -14,11 +14,12 @@ from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.linux.exports import iscsi_target as export_module
 from ....module_utils.linux.exports.target_providers import PROVIDERS, refuse_targets, shares_luns
 from ..access import login_addresses
-from ..changes import Changes, each, entries_kept, values_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
 from ..device import Device, disk_of, fate_of, given_of
 from ..identifiers import shared
 from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
+from ..nouns import Kept, Lab
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Judge, LookAhead, Needs, Stage
 from ..testbed import (
@@ -279,7 +280,7 @@ def _refuse_larger(context: Context, disk: Disk, below: Disk | None, size: int) 
         )
 
 
-def _unused(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _unused(_lab: Lab, testbed: Testbed) -> list[Problem]:
     """Devices and files of a target are seen by those who log in alone; the target itself has RAM disks, arrays and cache tiers."""
     problems = []
     for disk in testbed.disks:
@@ -305,7 +306,7 @@ def _who_logs_in(testbed: Testbed, entry: dict[str, Any]) -> str:
     return "name a host in to" if "to" in entry else "put a datastore on it, or a Linux or Windows host into clients"
 
 
-def _unfit_exports(_lab: dict[str, Any], testbed: Testbed, host: Host) -> list[Problem]:
+def _unfit_exports(_lab: Lab, testbed: Testbed, host: Host) -> list[Problem]:
     problems: list[Problem] = []
     for index, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
         variable = f"iscsi_target_targets[{index}]"
@@ -360,7 +361,7 @@ def _windows_target(export: dict[str, Any], variable: str, host: Host) -> list[P
     return []
 
 
-def _portals(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _portals(lab: Lab, testbed: Testbed) -> list[Problem]:
     problems, facts = [], lab.get("facts", {})
     for name in testbed.targets:
         host, targets = testbed.hosts[name], mappings(testbed.hosts[name].variables.get("iscsi_target_targets"))
@@ -439,7 +440,7 @@ def _ports_of_windows(name: str, targets: list[dict[str, Any]]) -> list[Problem]
     ]
 
 
-def _secrets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _secrets(_lab: Lab, testbed: Testbed) -> list[Problem]:
     problems: list[Problem] = []
     low, high = SECRET_LENGTHS
     description = testbed.description
@@ -465,7 +466,7 @@ def _secrets(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _own_secrets(_lab: dict[str, Any], _testbed: Testbed, host: Host) -> list[Problem]:
+def _own_secrets(_lab: Lab, _testbed: Testbed, host: Host) -> list[Problem]:
     problems: list[Problem] = []
     variable = "iscsi_target_targets"
     for index, export in enumerate(mappings(host.variables[variable]) if is_by_hand(host, variable) else []):
@@ -498,7 +499,7 @@ def _shared_luns(export: dict[str, Any], variable: str, host: Host) -> list[Prob
     return problems
 
 
-def _doubled_target(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]:
+def _doubled_target(_lab: Lab, testbed: Testbed) -> Iterator[Problem]:
     names = [
         (export.get("name"), host.name)
         for host in testbed.hosts.values()
@@ -518,7 +519,7 @@ def _doubled_target(_lab: dict[str, Any], testbed: Testbed) -> Iterator[Problem]
             )
 
 
-def _targets_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _targets_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes = []
     for host, was, now in each(before, after, "iscsi_target_targets"):
         word = word_of(testbed, host, "iscsi_target_targets", "testbed")

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ....module_utils.core.layers import Layer
+from ..nouns import Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, is_address, layer_of, mappings
@@ -161,7 +162,7 @@ def _unfit(testbed: Testbed, store: Store, base: Store, variable: str) -> list[P
     return problems
 
 
-def _unfit_stores(_lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
     over_nfs = [(store, store.over) for store in testbed.stores if store.over]
     return [
         problem

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import MODULES, chunk_kib, faults
 from ....module_utils.core.raid_levels import words as raid_words
-from ..changes import Changes, each, entries_kept, word_of
+from ..changes import Change, Changes, each, entries_kept, word_of
 from ..device import OVERWRITTEN, Device, disk_of, given_of
 from ..emulated import emulated_disk, limits, serial
+from ..nouns import Kept
 from ..shape import Problem, repeated, shown
 from ..stage import Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, is_by_hand, layer_of, mappings, targets_of
@@ -138,7 +139,7 @@ def not_on_windows(testbed: Testbed, variable: str, entry: dict[str, Any]) -> li
     ]
 
 
-def _arrays_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _arrays_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes: list[Any] = []
     keys = ("level", "members", "chunk_kib", "bitmap", "purpose")
     for host, was, now in each(before, after, "raid_arrays"):

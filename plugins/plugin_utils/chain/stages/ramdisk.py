@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.backing import ramdisk as ramdisk_module
-from ..changes import Changes, change_text, each, values_kept, word_of
+from ..changes import Change, Changes, change_text, each, values_kept, word_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
+from ..nouns import Kept, Lab
 from ..shape import Problem
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
@@ -53,7 +54,7 @@ class Ramdisk(Stage):
             for disk in mappings(host.variables.get("ramdisk_disks"))
         ]
 
-    def memory_mib(self, lab: dict[str, Any], host: Host) -> tuple[int, str, str] | None:
+    def memory_mib(self, lab: Lab, host: Host) -> tuple[int, str, str] | None:
         mib = taken_mib(host)
         return (mib, "its RAM disks", "make the disks smaller") if mib else None
 
@@ -88,7 +89,7 @@ def taken_mib(host: Host) -> int:
     return int(sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks"))) * made)
 
 
-def _doubled_file(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterator[Problem]:
+def _doubled_file(_lab: Lab, testbed: Testbed, host: Host) -> Iterator[Problem]:
     """A RAM disk of Windows may be a file of its name."""
     if host.platform not in CASELESS:
         return
@@ -104,7 +105,7 @@ def _doubled_file(_lab: dict[str, Any], testbed: Testbed, host: Host) -> Iterato
             )
 
 
-def _disks_kept(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
+def _disks_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     changes: list[Any] = []
     for host, was, now in each(before, after, "ramdisk_disks"):
         word = word_of(testbed, host, "ramdisk_disks", "testbed.disks")
