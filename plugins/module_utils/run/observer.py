@@ -28,6 +28,7 @@ from ..linux.daemon import alive, detach, end, remove_empty
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import counters
 from ..result.derived import cpu_cost
+from . import server_cache
 
 INTERVAL_S = 1.0
 # The folder may be in memory. Two files of this size are the most that is kept: hours on a large machine, a day on a small one.
@@ -139,6 +140,8 @@ class Observer:
         ):
             if not self._measured_here():
                 self._keep(json.dumps(counters.sample(layers=self.layers), separators=(",", ":")))
+                testbed = os.path.dirname(self.folder)
+                server_cache.serve(os.path.dirname(testbed), os.path.basename(testbed))
             # A grid, so that samples do not drift; what a busy host missed is not made up for.
             due = max(due + INTERVAL_S, time.monotonic())
             while not self.stopping and time.monotonic() < due:

@@ -51,7 +51,7 @@ from ..result import standstill, steady_state
 from ..workload.point import Point
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import Workload, by_time, extent
-from . import beat, before_point, choices, duration, preparation
+from . import beat, before_point, choices, duration, preparation, server_cache
 from .execution import Execution, Lengths, text_of
 
 PR_SET_PDEATHSIG = 1
@@ -344,6 +344,7 @@ class Supervisor:
         self.engine = engine_of(plan.get("engine", "fio"))
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
+        self.unanswered: set[str] = set()  # mounts whose server did not drop its cache
         self.preparation = preparation.Preparation(plan, self)
         self.flags: list[Any] = []
         self.samples: dict[str, dict[str, Any]] = {}  # of layers that are only read
@@ -474,9 +475,10 @@ class Supervisor:
             if only_read(layer):
                 job["sampled"] = self._sampled(layer["name"], files[0], layer["size_bytes"])
             self.preparation.before([job], meta)
-            if of_others(layer):
-                meta["preparation"]["storage_cache"] = "unknown"
-                meta["flags"].append("cache_unknown")
+            storage_cache = self._storage_cache(layer)
+            if storage_cache:
+                meta["preparation"]["storage_cache"] = storage_cache
+                meta["flags"] += ["cache_unknown"] if storage_cache == "unknown" else []
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
             meta["memory"] = before_point.memory_of(job)
@@ -506,6 +508,22 @@ class Supervisor:
             )
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
+
+    def _storage_cache(self, layer: Layer) -> str | None:
+        """What is known of the caches of the storage's server: dropped or unknown; None of storage whose caches are this host's own."""
+        if of_others(layer):
+            return "unknown"
+        if layer["path"] is None or not server_cache.over_own_export(down(self.known_layers, layer)):
+            return None
+        mounted = (layer.get("detail") or {}).get("provider") == "nfs"
+        place = str(layer["identity"].get("mount_point") or "")
+        if not (mounted and place and self.preparation.prepare["drop_caches"]) or place in self.unanswered:
+            return "unknown"
+        if server_cache.dropped(place):
+            return "dropped"
+        # A server that does not answer is not waited for before each point.
+        self.unanswered.add(place)
+        return "unknown"
 
     def _sampled(self, name: str, path: str, size_bytes: int) -> dict[str, object]:
         if name not in self.samples:

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, Fault, bad_value, messages
-from ...module_utils.core.layers import Layer
+from ...module_utils.core.layers import Layer, down
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
-from ...module_utils.run import duration, preparation
+from ...module_utils.run import duration, preparation, server_cache
 from ...module_utils.workload.point import Point
 from ..store.archive import LARGEST_FILE_BYTES
 from ..windows import device_safety, install, script_text
@@ -199,6 +199,10 @@ class WindowsRun(WindowsScripts):
                 self.seen = self._state()
                 meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
                 self.preparation.before(jobs, meta)
+                known = {layer["name"]: layer for layer in self.plan["known_layers"]}
+                if server_cache.over_own_export(down(known, self.layers[jobs[0]["layer"]])):
+                    meta["preparation"]["storage_cache"] = "unknown"
+                    meta["flags"].append("cache_unknown")
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]

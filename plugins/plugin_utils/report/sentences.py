@@ -47,7 +47,7 @@ FLAG_WORDS = {
     "other_mixture": "reads and writes were not of the share that the workload asks for, by more than chance allows: the engine did another mixture",
     "sync_latency_unknown": "the workload flushes, but fio before 3.31 does not report correctly how long that took with an asynchronous engine",
     "not_filled": "blocks that were never written may have been read",
-    "cache_unknown": "this storage was there before the testbed, and it is not known what its own caches held; read more than its memory to be sure",
+    "cache_unknown": "it is not known what the caches of the storage or of its server held; read more than its memory to be sure",
     "guard_overridden": "a refusal of the device guard was overridden by the user",
     "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",
     "sometimes_faster_than_ceiling": "at most half of the repetitions were faster than the generator or the memory can be, so chance is as likely as a cache",

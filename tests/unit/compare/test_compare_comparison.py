@@ -744,6 +744,17 @@ def test_what_came_of_a_preparation_makes_no_runs_unlike():
     assert comparison.compare_runs(side(run(before)), side(run(after)), [])["environment"] == []
 
 
+@pytest.mark.parametrize("known", [["dropped", "unknown"], ["dropped", None], ["unknown", None]])
+def test_sides_with_and_without_the_cache_of_a_server_are_not_comparable(known):
+    before, after = pair()
+    for results, cache in zip((before, after), known):
+        for result in results:
+            result["preparation"] = {"filled": True, **({"storage_cache": cache} if cache else {})}
+    with pytest.raises(Failure, match=r"preparation\..*storage_cache") as caught:
+        comparison.compare_runs(side(run(before)), side(run(after)), [])
+    assert caught.value.code == "unlike_runs"
+
+
 def test_a_testbed_that_was_built_again_is_the_same_testbed():
     before, after = pair()
     hosts, layers = [make_runs.environment() for _side in range(2)], [make_runs.layers() for _side in range(2)]

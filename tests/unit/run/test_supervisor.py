@@ -118,6 +118,48 @@ def two(**more) -> dict:
 # ---------------------------------------------------------------- a run
 
 
+def over_nfs(disk: dict, detail: dict, drop_caches: bool = True) -> dict:
+    """A plan of two points on a layer over an NFS export of the testbed's own."""
+    layer = {**disk, "kind": "datastore", "identity": {"mount_point": "/mnt/share"}, "detail": detail}
+    layer["parent"] = "target-share"
+    export = {**CEILING, "name": "target-share", "kind": "target", "host": "server", "detail": {"provider": "nfs"}}
+    points = points_of(layer, AMOUNT, normalise({"ramp_s": 0, "loops": 2}))
+    plan = run_plan.plan([layer], points, prepare={"fill": False, "drop_caches": drop_caches})
+    return {**plan, "known_layers": [layer, {**export, "parent": None, "purpose": "data"}]}
+
+
+@pytest.mark.parametrize(
+    ("detail", "drop_caches", "answers", "states", "times"),
+    [
+        ({"provider": "nfs"}, True, [True, True], ["dropped", "dropped"], 2),
+        # A server that does not answer is not waited for again.
+        ({"provider": "nfs"}, True, [False, True], ["unknown", "unknown"], 1),
+        ({"provider": "nfs"}, True, [True, False], ["dropped", "unknown"], 2),
+        ({"provider": "nfs"}, False, [True, True], ["unknown", "unknown"], 0),
+        # A guest cannot ask the server of its disk.
+        ({}, True, [True, True], ["unknown", "unknown"], 0),
+    ],
+)
+def test_the_cache_of_a_server_is_dropped_before_each_point_or_called_unknown(
+    run, disk, monkeypatch, detail, drop_caches, answers, states, times
+):
+    places = []
+    monkeypatch.setattr(runner.server_cache, "dropped", lambda place: places.append(place) or answers[len(places) - 1])
+    plan = over_nfs(disk, detail, drop_caches)
+    run.go(plan, "cat $GOOD > fio.json")
+    metas = [run.meta(point) for point in plan["points"]]
+    assert [meta["preparation"]["storage_cache"] for meta in metas] == states
+    assert ["cache_unknown" in meta["flags"] for meta in metas] == [state == "unknown" for state in states]
+    assert places == ["/mnt/share"] * times
+
+
+def test_a_disk_of_the_host_has_no_cache_of_a_server(run, disk):
+    plan = run_plan.plan([disk], points_of(disk), prepare={"fill": False})
+    run.go(plan, "cat $GOOD > fio.json")
+    meta = run.meta(plan["points"][0])
+    assert "storage_cache" not in meta["preparation"] and "cache_unknown" not in meta["flags"]
+
+
 @pytest.mark.parametrize(("governor", "flags"), [("performance", []), ("powersave", ["governor"])])
 def test_each_point_is_measured_noted_and_packed(run, governor, flags):
     (run.folder / "host.json").write_text(json.dumps({"cpu": {"governor": governor}}), encoding="utf-8")
