@@ -104,9 +104,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
             f"engine.{layer_name}": {
                 key: value for key, value in mapping(result.get("engine")).items() if key != "randseed"
             },
-            f"preparation.{layer_name}": {
-                key: value for key, value in mapping(result.get("preparation")).items() if key not in CAME_OF_IT
-            },
+            f"preparation.{layer_name}": _prepared(mapping(result.get("preparation"))),
             f"workloads.{workload}": result.get("workload"),
         }
         if "layer" in compared:
@@ -129,6 +127,13 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     if run.record.get("collection_version"):
         texts_by_fact["run.collection_version"] = str(run.record["collection_version"])
     return texts_by_fact
+
+
+def _prepared(preparation: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a preparation. A server whose cache was proven to be empty is like storage without a server; one whose cache is unknown is not."""
+    empty = preparation.get("storage_cache") == "dropped"
+    left_out = (*CAME_OF_IT, *(["storage_cache"] if empty else []))
+    return {key: value for key, value in preparation.items() if key not in left_out}
 
 
 def _by_generation(device: dict[str, object], layer: Layer | None) -> dict[str, object]:
