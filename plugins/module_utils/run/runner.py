@@ -510,7 +510,7 @@ class Supervisor:
         write_json(os.path.join(folder, "meta.json"), meta)
 
     def _storage_cache(self, layer: Layer) -> str | None:
-        """What is known of the caches of the storage's server: dropped or unknown; None of storage whose caches are this host's own."""
+        """The state of the caches of the storage's server, dropped or unknown; None of storage whose caches are this host's own."""
         if of_others(layer):
             return "unknown"
         if layer["path"] is None or not server_cache.over_own_export(down(self.known_layers, layer)):

@@ -4,8 +4,8 @@
 """The page cache of the testbed's own NFS server, which direct I/O of a client does not pass: dropped before each point, and proven with mincore(2).
 
 The client asks by a file in the export itself, so neither side needs a port or a login. The observer that counts on the server during a benchmark looks
-once a second, drops what the page cache holds of the benchmark files and of nothing else, and writes the answer into the file that the client
-made for it. A client that gets no answer says that the cache is unknown.
+once a second, drops the benchmark files and nothing else from the page cache, and writes the answer into the file that the client made for it. A client
+that gets no answer says that the cache is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..linux.clients.datastore import FILE
 from ..linux.record import Record
 from ..linux.watch.memory_use import resident_bytes
 
-ASKED, ANSWER = ".storlab-cache-asked", ".storlab-cache-answer"
+REQUEST, ANSWER = ".storlab-cache-request", ".storlab-cache-answer"
 TOKEN = re.compile(r"[0-9a-f]{16}")
 MOST_BYTES = 200
 # The observer looks once a second; a busy server needs longer, and a file of many GiB, too.
@@ -46,11 +46,11 @@ def over_own_export(below: Sequence[Layer]) -> bool:
 def dropped(folder: str, wait_s: float = WAIT_S) -> bool:
     """Ask the server of this mount to drop the page cache of the benchmark files; whether it says that nothing of them is left in it."""
     token = secrets.token_hex(8)
-    asked, answer = os.path.join(folder, ASKED), os.path.join(folder, ANSWER)
+    request, answer = os.path.join(folder, REQUEST), os.path.join(folder, ANSWER)
     try:
         # The answer's file is made first: the client would remember for a while that there is none.
         _write_new(answer, b"")
-        _write_new(asked, token.encode("ascii"))
+        _write_new(request, token.encode("ascii"))
         end = time.monotonic() + wait_s
         while time.monotonic() < end:
             with open(answer, "rb") as handle:
@@ -59,10 +59,10 @@ def dropped(folder: str, wait_s: float = WAIT_S) -> bool:
                 return known.get("resident_bytes") == 0 and bool(known.get("files"))
             time.sleep(LOOK_S)
     except OSError:
-        # Such as an export that may only be read. What cannot be asked is not known.
+        # Such as an export that may only be read.
         return False
     finally:
-        for path in (asked, answer):
+        for path in (request, answer):
             with contextlib.suppress(OSError):
                 os.unlink(path)
     return False
@@ -90,20 +90,20 @@ def _answer(content: bytes) -> dict[str, Any]:
 
 
 def serve(base: str, testbed_id: str) -> None:
-    """Do what clients ask in the exports of a testbed on this host. An export that is gone, or whose files are not plain ones, is passed over."""
+    """Answer the requests in the exports of a testbed on this host. An export that is gone, or with other things than plain files, is passed over."""
     try:
         exports = Record(testbed_id, "nfs_export", base).data.get("exports", {})
     except Failure:
         return
     for path in exports:
         with contextlib.suppress(OSError, ValueError):
-            _serve_one(path)
+            _serve_export(path)
 
 
-def _serve_one(path: str) -> None:
+def _serve_export(path: str) -> None:
     with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as folder:
-        with _opened(ASKED, os.O_RDONLY, folder) as asked:
-            token = _plain(asked) and os.read(asked, MOST_BYTES).decode("ascii")
+        with _opened(REQUEST, os.O_RDONLY, folder) as request:
+            token = _plain(request) and os.read(request, MOST_BYTES).decode("ascii")
         if not token or not TOKEN.fullmatch(token):
             return
         with _opened(ANSWER, os.O_RDWR, folder) as answer:

@@ -38,6 +38,9 @@ WITHOUT = {
     "run/database.py _driven": "a program writes, whose words are kept",
     "run/execution.py run": "a program writes, whose words are kept",
     "run/net_ceiling.py in_child": "a pipe",
+    "run/server_cache.py _drop": "nothing is written: the file is written back",
+    "run/server_cache.py _serve_export": "an error is no answer, and no one reads it",
+    "run/server_cache.py _write_new": "without the file there is no request, and no one reads the error",
     "plugin_utils/store/ledger.py _write": "whoever calls it has the name",
 }
 

@@ -99,7 +99,7 @@ def test_without_an_answer_the_cache_is_not_known_and_nothing_is_left(export):
 def test_an_answer_to_somebody_else_or_to_no_one_counts_for_nothing(export, tmp_path, content):
     def lie(_base, _testbed):
         with contextlib.suppress(FileNotFoundError):
-            os.stat(export / server_cache.ASKED)
+            os.stat(export / server_cache.REQUEST)
             (export / server_cache.ANSWER).write_bytes(content)
 
     with serving(tmp_path / "run", lie):
@@ -114,9 +114,9 @@ def test_an_export_without_benchmark_files_proves_nothing(export, tmp_path):
 
 
 @pytest.mark.parametrize("trick", ["link", "twin", "pipe", "folder"])
-@pytest.mark.parametrize("name", [server_cache.ASKED, server_cache.ANSWER])
+@pytest.mark.parametrize("name", [server_cache.REQUEST, server_cache.ANSWER])
 def test_a_client_that_puts_other_things_there_gets_nothing_written(export, tmp_path, name, trick):
-    (export / server_cache.ASKED).write_bytes(b"0123456789abcdef")
+    (export / server_cache.REQUEST).write_bytes(b"0123456789abcdef")
     (export / server_cache.ANSWER).write_bytes(b"")
     victim = tmp_path / "victim"
     victim.write_bytes(b"0123456789abcdef")
@@ -130,13 +130,13 @@ def test_a_client_that_puts_other_things_there_gets_nothing_written(export, tmp_
     make[trick](victim, export / name)
     server_cache.serve(str(tmp_path / "run"), TESTBED)
     assert victim.read_bytes() == b"0123456789abcdef"
-    if name == server_cache.ASKED:
+    if name == server_cache.REQUEST:
         assert (export / server_cache.ANSWER).read_bytes() == b""
 
 
 @pytest.mark.parametrize("asked", [b"", b"../../etc/passwd", b"0123456789ABCDEF", b"0123456789abcdef0", b"\xff" * 16])
 def test_only_a_token_is_answered(export, tmp_path, asked):
-    (export / server_cache.ASKED).write_bytes(asked)
+    (export / server_cache.REQUEST).write_bytes(asked)
     (export / server_cache.ANSWER).write_bytes(b"")
     server_cache.serve(str(tmp_path / "run"), TESTBED)
     assert (export / server_cache.ANSWER).read_bytes() == b""
