@@ -11,6 +11,8 @@ from .failure import bad_value
 
 # The file that a benchmark of a datastore reads and writes.
 BENCHMARK_FILE = "storlab-benchmark.dat"
+# Files of a request to an NFS server in its export (run/server_cache.py); a benchmark that is killed leaves them.
+CACHE_REQUEST, CACHE_ANSWER = ".storlab-cache-request", ".storlab-cache-answer"
 
 
 def benchmark_files(count: int) -> list[str]:

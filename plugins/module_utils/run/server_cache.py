@@ -22,11 +22,12 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.layers import Layer
+from ..core.names import CACHE_ANSWER as ANSWER
+from ..core.names import CACHE_REQUEST as REQUEST
 from ..linux.clients.datastore import FILE
 from ..linux.record import Record
 from ..linux.watch.memory_use import resident_bytes
 
-REQUEST, ANSWER = ".storlab-cache-request", ".storlab-cache-answer"
 TOKEN = re.compile(r"[0-9a-f]{16}")
 MOST_BYTES = 200
 # The observer looks once a second; a busy server needs longer, and a file of many GiB, too.

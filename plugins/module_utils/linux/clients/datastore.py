@@ -20,7 +20,7 @@ from ...core.failure import Failure, bad_value
 from ...core.files import naming
 from ...core.iscsi_names import filesystem_uuid
 from ...core.layers import Layer, generation
-from ...core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
+from ...core.names import BENCHMARK_FILE, CACHE_ANSWER, CACHE_REQUEST, benchmark_files, check_name, check_testbed_id
 from ...core.steps import Step, diff_of
 from .. import mounts
 from ..disks import block_device, device_safety, nfs_volumes
@@ -35,6 +35,7 @@ from .benchmark_file import MIB
 # Finished benchmark files, and the one that is being written.
 FILE = re.compile(re.escape(BENCHMARK_FILE).replace(r"\.dat", r"(\.\d+)?\.dat"))
 PARTIAL = f".{BENCHMARK_FILE}.new"
+OWN_NAMES = ("lost+found", PARTIAL, CACHE_REQUEST, CACHE_ANSWER)
 MOST_FILES = 256
 # EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
@@ -132,7 +133,7 @@ def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
 
 def foreign_entries(names: Collection[str]) -> list[Any]:
     """The things on a datastore that are not the collection's own."""
-    return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
+    return sorted(name for name in names if name not in OWN_NAMES and not FILE.fullmatch(name))
 
 
 MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
