@@ -51,6 +51,9 @@ class Lab:
         address = array.portal["address"]
         with self.world.open():
             self.world.add(WINDOWS, **{"addresses": [address], **(settings or {})})["disks"]["1"] = copy.deepcopy(DRIVE)
+            for guest in guests or {}:
+                console = {"console_user": f"{guest.upper()}\\Administrator"}
+                self.world.add(guest, **{**(settings or {}), "server": False, **console})
         name, port = ready["address"].split(":")
         self.login = {"hostname": name, "port": int(port), "username": "root", "password": PASSWORD}
         self.login["ca_path"] = ready["certificate"]
@@ -70,7 +73,16 @@ class Lab:
             "targets": {"hosts": {WINDOWS: own}},
             "hypervisors": {"hosts": {ESXI: {**local, "testbed_esxi": self.login}}},
             **(
-                {"guests": {"hosts": {guest: {**stand_in, **more} for guest, more in guests.items()}}} if guests else {}
+                {
+                    "guests": {
+                        "hosts": {
+                            guest: {**stand_in, "ansible_fake_windows_host": guest, **more}
+                            for guest, more in guests.items()
+                        }
+                    }
+                }
+                if guests
+                else {}
             ),
         }
         (folder / "lab.yml").write_text(yaml.safe_dump({"all": {"vars": everybody, "children": groups}}))
@@ -96,6 +108,13 @@ class Lab:
 
     def host(self, name: str = WINDOWS) -> dict:
         return json.loads(self.world.path.read_text())["hosts"][name]
+
+    def attach(self, guest: str, unique_id: str, size_bytes: int, serial: str) -> None:
+        """Have the Windows of a guest show a disk that the ESXi host gave its machine, as Windows shows it: offline, the serial written otherwise."""
+        disk = drive("VMware Virtual disk", unique_id, size_bytes, offline=True, read_only=True)
+        shown = {"serial": f"{serial[:8]}-{serial[8:]}".upper(), "offline_reason": "Policy"}
+        with self.world.open():
+            self.world.data["hosts"][guest]["disks"]["1"] = {**disk, **shown}
 
     def kept(self) -> dict:
         """What of the lab must be after a teardown as it was before."""
