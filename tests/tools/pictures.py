@@ -67,6 +67,9 @@ def printed(command: list[str]) -> str:
         pass
     code = process.wait()
     text = b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
+    # Where a reader has them.
+    for folder, name in ((os.environ.get("ANSIBLE_COLLECTIONS_PATH"), "~/.ansible/collections"), (os.getcwd(), "~")):
+        text = text.replace(folder, name) if folder else text
     if code:
         sys.exit(f"{text}\n{shlex.join(command)} ended with {code}.")
     return text
