@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -69,15 +69,12 @@ print("ansible-doc", "      pace_percent:" in write_workload.fragment())
 
 
 def test_a_word_more_is_one_place(tmp_path):
-    """On a copy whose files are links to the collection's, but for the table."""
     copy = tmp_path / "collection"
-    for folder, _folders, files in os.walk(places.ROOT / "plugins"):
-        there = copy / os.path.relpath(folder, places.ROOT)
-        there.mkdir(parents=True)
-        for name in files:
-            if name.endswith((".py", ".ps1")):
-                (there / name).write_bytes((places.ROOT / os.path.relpath(folder, places.ROOT) / name).read_bytes())
-    for name in ("tests", "docs", "roles", "meta", "playbooks", "pyproject.toml", "galaxy.yml"):
+    for name in ("plugins", "tests/support", "tests/tools"):
+        shutil.copytree(places.ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(places.ROOT / "tests" / "conftest.py", copy / "tests")
+    # Read alone.
+    for name in (".config", "docs", "roles", "meta", "playbooks", "galaxy.yml"):
         (copy / name).symlink_to(places.ROOT / name)
     table = copy / "plugins" / "module_utils" / "workload" / "words.py"
     text = table.read_text(encoding="utf-8")
