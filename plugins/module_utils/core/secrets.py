@@ -19,6 +19,6 @@ def same_secret(secret: str, kept: dict[str, Any] | None) -> bool:
     return hmac.compare_digest(digest(secret, kept["salt"]), kept["digest"]) if kept else False
 
 
-def keep_secret(secret: str) -> dict[str, Any]:
+def keep_secret(secret: str) -> dict[str, str]:
     salt = os.urandom(16).hex()
     return {"salt": salt, "digest": digest(secret, salt)}

@@ -65,7 +65,7 @@ SIDES: tuple[tuple[str, Literal["was", "will"]], ...] = (("before", "was"), ("af
 
 def diff_of(
     steps: Sequence[Step], title: Callable[[Step], str] = lambda step: f"{step['op']} {step['target']}"
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """{before, after} for Ansible's diff mode: one line per step that has such a state."""
     return {
         side: "".join(f"{title(step)}: {step[key]}\n" for step in steps if step[key] not in (None, ""))

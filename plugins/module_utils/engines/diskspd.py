@@ -90,7 +90,7 @@ def _target(target: str) -> str:
     )
 
 
-def _access(workload: Workload, size_bytes: Any) -> list[Any]:
+def _access(workload: Workload, size_bytes: int | None) -> list[Any]:
     block, alignment, random = workload["block_size_bytes"], workload["alignment_bytes"], workload["random_percent"]
     if random:
         # -rs0 is refused and -rs100 is what -r alone means.
@@ -415,7 +415,7 @@ def _cpu(span: Any, runtime: float, ios: int) -> dict[str, Any]:
     return schema.without_none(cpu)
 
 
-def _percent(parent: Any, path: str) -> Any:
+def _percent(parent: Any, path: str) -> float | None:
     """A share of time. The clocks of idle processors disagree a little, so it may be below nothing."""
     text = (parent.findtext(path) or "").strip()
     return 0.0 if re.fullmatch(r"-\d{1,3}\.\d{1,9}", text) else _number(parent, path)

@@ -174,7 +174,7 @@ class _Means:
     def host(self) -> dict[str, Any]:
         return {"host": next(iter(self.hosts))} if len(self.hosts) == 1 else {}
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, dict[str, dict[str, float]]]:
         figures: dict[str, Any] = {}
         for section, instance, key, factor, _position, _weight, total, weights in self.wanted:
             if weights:

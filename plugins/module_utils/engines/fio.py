@@ -206,7 +206,7 @@ def records(document: dict[str, Any]) -> list[Any]:
     return [row for row in rows if row.get("jobname") != ALL_CLIENTS]
 
 
-def version(document: dict[str, Any]) -> tuple[Any, ...]:
+def version(document: dict[str, Any]) -> tuple[int, int]:
     match = re.match(r"fio-(\d{1,4})\.(\d{1,4})", _text(document, "fio version") or "")
     if not match:
         raise _unreadable("fio version", document["fio version"])
@@ -266,7 +266,7 @@ def _stamp_s(document: dict[str, Any]) -> float:
     return stamp_s if 0 < stamp_s < LAST_MOMENT_S else 0
 
 
-def _finished(document: dict[str, Any]) -> dict[str, Any]:
+def _finished(document: dict[str, Any]) -> dict[str, str]:
     """finished_utc: fio stamps its document when it writes it, a client when it starts."""
     stamp_s = int(_stamp_s(document))
     if not stamp_s or "client_stats" in document:
@@ -408,7 +408,7 @@ def client_results(text: str, servers: Any = ()) -> tuple[Any, ...]:
     return clients, everybody, [result["host"] for result in lost]
 
 
-def _lost_client(host: str, message: str, engine: dict[str, Any], port: int | None = None) -> dict[str, Any]:
+def _lost_client(host: str, message: str, engine: dict[str, str], port: int | None = None) -> dict[str, Any]:
     return schema.without_none(
         {
             "schema": schema.SCHEMA,
@@ -550,7 +550,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     return schema.without_none(result)
 
 
-def _workload(record: dict[str, Any], options: dict[str, Any], release: tuple[Any, ...]) -> tuple[Workload, str | None]:
+def _workload(record: dict[str, Any], options: dict[str, str], release: tuple[Any, ...]) -> tuple[Workload, str | None]:
     """(the workload that the options describe, {} where they do not; then why not)."""
     if not options and release < (2, 3):
         return {}, f"fio {'.'.join(map(str, release))} wrote no options of the job, which fio does from 2.3 on"
@@ -564,7 +564,7 @@ def _workload(record: dict[str, Any], options: dict[str, Any], release: tuple[An
     return known, None
 
 
-def _contradictions(result: dict[str, Any], known: Workload, options: dict[str, Any]) -> list[dict[str, str]]:
+def _contradictions(result: dict[str, Any], known: Workload, options: dict[str, str]) -> list[dict[str, str]]:
     """Failures [{code, message}] for what was done and the options rule out; the usual cause is a record of several sections."""
     if not known:
         return []
@@ -586,7 +586,7 @@ def _contradictions(result: dict[str, Any], known: Workload, options: dict[str, 
     ]
 
 
-def _most_ios(result: dict[str, Any], known: Workload, options: dict[str, Any]) -> float | None:
+def _most_ios(result: dict[str, Any], known: Workload, options: dict[str, str]) -> float | None:
     """How many I/Os of a direction the options allow in the time that was measured; None where they set no plain limit.
 
     What a rate falls behind by in the ramp is made up for later; Poisson arrivals have no limit.
@@ -604,7 +604,7 @@ def _most_ios(result: dict[str, Any], known: Workload, options: dict[str, Any]) 
     return min(limits) * (1 + RATE_TOLERANCE) + known["queue_depth"] * workers if limits else None
 
 
-def _contents(options: dict[str, Any]) -> str | None:
+def _contents(options: dict[str, str]) -> str | None:
     """How the blocks that a job writes differ from each other, where it says so: recreated, or one scrambled a little each time."""
     if _set(options, "refill_buffers"):
         return "refilled"
@@ -626,7 +626,7 @@ def _span(record: dict[str, Any]) -> list[Any] | None:
     ]
 
 
-def _errors(record: dict[str, Any]) -> dict[str, Any]:
+def _errors(record: dict[str, Any]) -> dict[str, int]:
     error, total = _number(record, "error") or 0, _number(record, "total_err") or 0
     errors = {"total": int(max(total, 1 if error else 0))}
     if errors["total"]:
@@ -652,7 +652,7 @@ def _direction(raw: Any, release: tuple[Any, ...], name: str, total: bool) -> tu
     return schema.direction(ios, size, _needed(raw, "iops"), bandwidth, latency, bins), source
 
 
-def _flushes(record: dict[str, Any], release: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any] | None:
+def _flushes(record: dict[str, Any], release: tuple[Any, ...], options: dict[str, str]) -> dict[str, Any] | None:
     """The durations of fsync, fdatasync and sync_file_range; None where fio did none, or does not report them truly.
 
     It reports nothing before 3.4. Until 3.31 it took the time of a flush by an engine that is not synchronous from when that had ended (tens of
@@ -698,7 +698,7 @@ def _rates_disagree(record: dict[str, Any]) -> str | None:
     return None
 
 
-def _latency(raw: dict[str, Any], release: tuple[Any, ...], total: bool) -> tuple[Any, ...]:
+def _latency(raw: dict[str, Any], release: tuple[int, int], total: bool) -> tuple[Any, ...]:
     """(latency for result.direction, bins, 'total' or 'completion'). total: the job asked for the distribution of total latency.
 
     Mean, least, most and deviation are of total latency, from submission to completion, wherever fio gives it: only with it does Little's law
@@ -747,7 +747,7 @@ def _key(text: str) -> float:
     return float(text)
 
 
-def _bins(raw: dict[str, Any], scale: int) -> dict[str, Any]:
+def _bins(raw: dict[str, int], scale: int) -> dict[str, Any]:
     """{"<ns>": count}, checked as a whole: there are a thousand in a document."""
     if not _SOUND_EDGES.issuperset(raw):
         edges = ",".join(raw)
@@ -765,7 +765,7 @@ def _scaled(value: Any, scale: int) -> Any:
     return value if value is None or scale == 1 else value * scale
 
 
-def _options(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+def _options(record: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
     shared = document.get("global options")
     # With two or more servers the global options are a list, one a server.
     if isinstance(shared, list):
@@ -784,12 +784,12 @@ def _options(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
     return options
 
 
-def _set(options: dict[str, Any], name: str) -> bool | None:
+def _set(options: dict[str, str], name: str) -> bool | None:
     """A yes-or-no option of a job: given bare it means yes. None when it is not given."""
     return None if name not in options else str(options[name]) != "0"
 
 
-def _flags(record: dict[str, Any], options: dict[str, Any]) -> list[Any]:
+def _flags(record: dict[str, Any], options: dict[str, str]) -> list[Any]:
     flags: list[Any] = []
     if options.get("ioengine") == "null":
         return flags
@@ -846,7 +846,7 @@ def _unreadable(where: str, value: Any) -> Failure:
 # ---------------------------------------------------------------- logs
 
 
-def log_moments_ms(text: str) -> list[Any]:
+def log_moments_ms(text: str) -> list[int]:
     """The first column of a log of fio (milliseconds since it began to measure); a line that breaks off is left out."""
     return [int(line.partition(",")[0]) for line in text.splitlines() if _LOG_LINE.match(line)]
 

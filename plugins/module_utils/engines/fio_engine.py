@@ -68,7 +68,7 @@ class Fio(Engine):
     def moments_ms(self, text: str) -> list[Any]:
         return fio.log_moments_ms(text)
 
-    def settings(self, path: Any, point: Point) -> dict[str, Any]:
+    def settings(self, path: Any, point: Point) -> dict[str, int | str]:
         return {"name": self.name, "ioengine": fio.ioengine(path, point["workload"]), "randseed": point["seed"]}
 
     def check_program(self, program: str, points: list[Point]) -> None:

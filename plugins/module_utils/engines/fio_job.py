@@ -182,7 +182,7 @@ def ioengine(path: object, workload: Workload | None = None) -> str:
     return "null" if path is None else _device_engine(path, workload or {})
 
 
-def passed_through(workload: Workload) -> dict[str, Any]:
+def passed_through(workload: Workload) -> dict[str, str]:
     options: dict[str, Any] = workload.get("engine_options", {}).get("fio", {})
     return options
 

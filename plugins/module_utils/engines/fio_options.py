@@ -242,7 +242,7 @@ def _range(options: dict[str, str]) -> dict[str, Any]:
     return {"range": {"offset_bytes": offset}} if offset and offset % SECTOR_BYTES == 0 else {}
 
 
-def direct(options: dict[str, Any]) -> bool | None:
+def direct(options: dict[str, str]) -> bool | None:
     """Whether the page cache is bypassed; None when the options do not say. direct and buffered are opposites, and the later one wins."""
     name = _last(options, "direct", "buffered")
     return None if name is None else _yes(options, name) == (name == "direct")

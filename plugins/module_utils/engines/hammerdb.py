@@ -77,7 +77,7 @@ def _summaries(text: str) -> list[dict[str, object]]:
 
 
 def _summary(document: Mapping[str, object]) -> dict[str, Any]:
-    def part(name: str) -> dict[str, Any]:
+    def part(name: str) -> dict[str, int | str]:
         value = document.get(name)
         return value if isinstance(value, dict) else {}
 

@@ -85,7 +85,7 @@ def workload(name: str, lines: list[Any], common: dict[str, Any]) -> Workload:
     return normalise(settings, variable)
 
 
-def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
+def _mix(variable: str, lines: list[dict[str, int]]) -> dict[str, Any]:
     reads = sum(line["of_size"] * line["reads"] for line in lines)
     if reads % 100:
         raise unsupported(
@@ -113,7 +113,7 @@ def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
     }
 
 
-def _shares(variable: str, sizes: list[Any]) -> dict[str, Any]:
+def _shares(variable: str, sizes: list[tuple[int, int]]) -> dict[int, int]:
     """{size: percent} of [(size, weight)]."""
     total = sum(weight for size, weight in sizes)
     weights: dict[Any, Any] = {}
@@ -274,7 +274,7 @@ def _of_worker(worker: dict[str, Any], key: Any, line: str, where: str) -> bool:
     return True
 
 
-def _numbers(cells: list[Any], count: Any, where: str) -> list[Any]:
+def _numbers(cells: list[str], count: int | None, where: str) -> list[int]:
     if (count is not None and len(cells) != count) or not all(re.fullmatch(r"\s*\d{1,15}\s*", cell) for cell in cells):
         raise _unreadable(where, f"{' '.join(cells)[:60]!r} is not {'a number' if count == 1 else 'numbers'}")
     return [int(cell) for cell in cells]
@@ -431,7 +431,7 @@ def _entry(
 # ---------------------------------------------------------------- writing a file
 
 
-def group(normalised: list[Any]) -> list[Any]:
+def group(normalised: list[Workload]) -> list[list[Workload]]:
     """The workloads in as few lists as files are needed: one file has one range, one duration and one number of workers.
 
     Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all. Then all
@@ -489,7 +489,7 @@ def _depth_cycle(members: list[Workload]) -> tuple[int, int, int, str] | None:
 
 
 def write(
-    normalised: list[Any], targets: list[Any], description: str = "storlab.testbed", manager: str = "localhost"
+    normalised: list[Workload], targets: list[str], description: str = "storlab.testbed", manager: str = "localhost"
 ) -> str:
     """The .icf that runs the workloads (normalised, see group) on targets named as IOMeter names them.
 
@@ -532,7 +532,7 @@ def write(
     return "\n".join([*lines, "'End manager", "'END manager list", f"Version {VERSION} ", ""])
 
 
-def steps(normalised: list[Any]) -> list[Any]:
+def steps(normalised: list[Workload]) -> list[tuple[str, int]]:
     """[(name of the access specification, queue depth)] of the tests that IOMeter makes of write(normalised, …), one for each workload, in their order.
 
     Each test is one block of results in the CSV, so that the n-th block is of the n-th workload; a block names both (iometer.results:
@@ -589,7 +589,7 @@ def _checked(normalised: list[Workload]) -> tuple[int, int, int, str]:
     return cycle
 
 
-def _setup(description: str, first: dict[str, Any], cycle: tuple[Any, ...], cycles: bool) -> list[Any]:
+def _setup(description: str, first: Workload, cycle: tuple[int, int, int, str], cycles: bool) -> list[str]:
     hours, minutes, seconds = first["runtime_s"] // 3600, first["runtime_s"] // 60 % 60, first["runtime_s"] % 60
     start, end, step, kind = cycle if cycles else (1, 32, 2, "EXPONENTIAL")
     row = "{:<11}{:<11}{}".format
@@ -627,7 +627,7 @@ def _setup(description: str, first: dict[str, Any], cycle: tuple[Any, ...], cycl
     ]
 
 
-def _worker(name: str, first: dict[str, Any], specs: list[Any], targets: list[Any]) -> list[Any]:
+def _worker(name: str, first: Workload, specs: list[str], targets: list[str]) -> list[str]:
     text = [
         "'Worker",
         f"\t{name}",

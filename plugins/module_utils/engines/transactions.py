@@ -43,7 +43,7 @@ class Count:
         edge = bin_of(time_us)
         self.bins[edge] = self.bins.get(edge, 0) + 1
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, int | dict[str, int]]:
         return without_none(
             {
                 **{key: getattr(self, key) for key in ("count", "failed", "retried", "retries", "sum_us", "min_us")},

@@ -530,7 +530,7 @@ def _unmount(
     want: StoreWant,
     volume: Volume,
     look: Any,
-    recorded: dict[str, Any],
+    recorded: dict[str, dict[str, str | list[str]]],
     intended: Any,
 ) -> list[Any]:
     steps: list[Step] = []

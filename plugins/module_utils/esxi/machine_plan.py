@@ -704,7 +704,7 @@ def absent_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
     return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None}]
 
 
-def _forget(state: MachineState, want: MachineWant) -> dict[str, Any]:
+def _forget(state: MachineState, want: MachineWant) -> dict[str, str | None]:
     return {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 BEYOND = 10  # I/Os beyond a percentile that it needs to be known
 
 
-def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | None = None) -> dict[str, Any]:
+def cpu_cost(cpu: dict[str, float], interval_s: float, iops: float, mhz: float | None = None) -> dict[str, float]:
     """Processor time of the whole host for each I/O, from the busy time of an interval and the rate of I/O in it.
 
     us_per_io = busy seconds per second / IOPS. mhz_per_iops = busy share x cores x nominal MHz / IOPS, the 'CPU cost' of VMware's

@@ -75,7 +75,7 @@ def rounds(limits: dict[str, Any]) -> int:
     return int(limits["budget_s"] / limits["round_s"] + 1e-9)
 
 
-def judge(values: list[Any], limits: dict[str, Any]) -> dict[str, Any]:
+def judge(values: list[Any], limits: dict[str, Any]) -> dict[str, bool | float]:
     """{steady, excursion_percent, slope_percent} of the last ``window`` values; only ``steady`` while there are fewer, or none is above 0."""
     last = values[-limits["window"] :]
     average = sum(last) / len(last) if last else 0

@@ -644,7 +644,7 @@ class Supervisor:
                 break
         return runs, values
 
-    def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
+    def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, float]:
         """The host's counters in the measured time of these runs of the engine, as far as all of them have them."""
         counted: dict[str, Any] = {key: max(run[key] for run in runs) for key in ("late_s", "stopped_s")}
         if all(run["changed"] for run in runs):

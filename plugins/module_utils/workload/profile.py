@@ -28,7 +28,7 @@ LONGEST = 1 << 20
 MOST_VALUES = 100_000
 
 
-def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
+def find(name: str, directories: list[str], load: Any) -> dict[str, Any]:
     """The validated profile of this name. When several directories have one, the last directory's counts, so that a user's comes before ours.
 
     load: turns the text of a YAML file into what it says (yaml.safe_load); whatever it raises means that the file is damaged.
@@ -76,7 +76,7 @@ def _many(content: object) -> bool:
     return count > MOST_VALUES
 
 
-def names(directories: list[Any]) -> list[Any]:
+def names(directories: list[str]) -> list[str]:
     """The names of all profiles in these directories, sorted."""
     return sorted(
         {
@@ -174,7 +174,7 @@ def _published(variable: str, figure: Any, workloads: Sequence[Mapping[str, obje
         _words(f"{variable}.{key}", figure[key])
 
 
-def _mapping(variable: str, value: Any, required: tuple[Any, ...], allowed: tuple[Any, ...]) -> None:
+def _mapping(variable: str, value: Any, required: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     if not isinstance(value, dict):
         raise bad_value(variable, value, f"Give a mapping with {', '.join(required or allowed)}.")
     for key in required:

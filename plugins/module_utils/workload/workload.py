@@ -584,7 +584,7 @@ def _refuse_contradictions(workload: Workload, variable: str) -> None:
             raise bad_value(f"{variable}.{key}", workload.get(key), remedy)
 
 
-def _contradictions(workload: Workload) -> Iterator[Any]:
+def _contradictions(workload: Workload) -> Iterator[tuple[bool, str, str]]:
     """(whether it is one, key, remedy) of everything that two keys can say against each other."""
     has = workload.__contains__
     missing = [name for name in directions(workload) if name not in workload.get("block_sizes", DIRECTIONS)]

@@ -21,8 +21,8 @@ def keep(
     request: dict[str, Any],
     points: list[Point],
     layers: dict[str, Layer],
-    files: dict[str, Any],
-    preparations: dict[str, Any],
+    files: dict[str, dict[str, bytes]],
+    preparations: dict[str, dict[str, bytes]],
 ) -> dict[str, Any]:
     """The results of these points, once they and the files they were made of are on the controller's disk. request: engine, testbed_id and run_id."""
     results = {

@@ -26,6 +26,7 @@ from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
 from ...module_utils.workload.workload import Workload, by_time, directions, parse_size, workload_id
 from . import search as searches
+from .search import Search
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ORDERS = ("interleaved", "random", "as_listed")
@@ -352,7 +353,7 @@ def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repeti
 
 
 def for_host(
-    options: dict[str, Any], layers: dict[str, Any], points: list[Point], prepared: Mapping[str, object]
+    options: dict[str, Any], layers: dict[str, list[Layer]], points: list[Point], prepared: Mapping[str, object]
 ) -> dict[str, object]:
     """The plan for the host. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
@@ -443,5 +444,5 @@ def _number(text: str) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
 
 
-def _first_load(search: dict[str, Any]) -> Any:
+def _first_load(search: Search) -> Any:
     return search["values"][0] if search["kind"] == "knee" else search.get("low")

@@ -216,7 +216,7 @@ class WindowsRun(WindowsScripts):
             meta["failures"].append(failure.as_fault())
         return self._divided(jobs, meta, files)
 
-    def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+    def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, bytes]) -> dict[str, dict[str, bytes]]:
         """The files of each point: what the engine left of all of them, and which of its tests was whose."""
         text, whole = files.get(self.engine.raw_file, b"").decode("utf-8", "surrogateescape"), list[Any]()
         try:
@@ -356,7 +356,7 @@ class WindowsRun(WindowsScripts):
         self._name_left(ended.get("left") or [])
         return outcome
 
-    def _remove(self, place: dict[str, Any]) -> None:
+    def _remove(self, place: dict[str, str]) -> None:
         self._name_left(self.reached("engine_remove", place).get("left") or [])
 
     def _name_left(self, left: list[dict[str, object]]) -> None:
@@ -389,7 +389,7 @@ class WindowsRun(WindowsScripts):
             ]
         return []
 
-    def _start(self, place: dict[str, Any], run: Start) -> None:
+    def _start(self, place: dict[str, str], run: Start) -> None:
         """Start it, unless it is there already. An answer that was lost says nothing about whether it was started."""
         while self.reached("engine_status", place)["state"] == "missing":
             try:
@@ -418,7 +418,7 @@ class WindowsRun(WindowsScripts):
                     raise
                 self._connect_again()
 
-    def _wait(self, place: dict[str, Any], run: Start, phase: str, jobs: list[Point]) -> dict[str, Any]:
+    def _wait(self, place: dict[str, str], run: Start, phase: str, jobs: list[Point]) -> dict[str, Any]:
         begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
         interval = max(POLL_S, expected_s / 200)
         while True:

@@ -79,7 +79,7 @@ def expand(lab: Lab) -> Testbed:
     return testbed
 
 
-def _lab_wide(lab: Lab, groups: dict[str, Any]) -> dict[str, Any]:
+def _lab_wide(lab: Lab, groups: dict[str, list[str]]) -> dict[str, Any]:
     """The variables of the whole testbed, as its first host has them."""
     first = next((name for group in (*GROUPS, *groups) for name in groups.get(group, [])), None)
     own = lab["hosts"].get(first, {}) if first else next(iter(lab["hosts"].values()), {})

@@ -18,8 +18,9 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...module_utils.result.schema import Result
 from ..compare.stats import Shift
 
 
@@ -32,7 +33,7 @@ class Beside(NamedTuple):
     workloads: int
 
 
-def extremes(results: Sequence[dict[str, Any]], names: Sequence[str]) -> Beside | None:
+def extremes(results: Sequence[Result], names: Sequence[str]) -> Beside | None:
     """The layer with the most IOPS against the one with the least, of these; None when fewer than two did the same workload.
 
     results: measured ones. Layers that share no workload with the others are left out: the largest group that shares some is taken. With more than two

@@ -191,7 +191,7 @@ def _tail(path: str, width: float) -> str:
     return path if len(path) <= room else "…" + path[1 - room :]
 
 
-def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, int], dict[str, int], list[tuple[str, int, int]]]:
     """Slot (place along the chain) and lane of every layer by name, and [(host, first slot, last slot)] with each host in one piece.
 
     Between the ends of a chain nothing else is in its lane, or an arrow would run through it and show a way that is not there.
@@ -226,7 +226,7 @@ def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, Any], dict[str
     return slots, lanes, bands
 
 
-def _slots(devices: list[Layer], layers: list[Layer]) -> tuple[dict[str, Any], list[Any]]:
+def _slots(devices: list[Layer], layers: list[Layer]) -> tuple[dict[str, int], list[tuple[str, int, int]]]:
     """Hosts in chain order, in each a slot per kind, or beyond the layer below it; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
     for host in dict.fromkeys(layer["host"] for layer in devices + layers):
@@ -255,7 +255,7 @@ def _places(mine: dict[str, Any], kinds: list[str]) -> dict[str, float]:
     return places
 
 
-def _lanes(devices: list[Layer], slots: dict[str, Any]) -> tuple[dict[str, Any], set[Any]]:
+def _lanes(devices: list[Layer], slots: dict[str, int]) -> tuple[dict[str, int], set[tuple[int, int]]]:
     """Longest chains first; a layer shared by several chains stays in the first; a lane is used again where it is free."""
     by_name = {layer["name"]: layer for layer in devices}
     parents = {layer.get("parent") for layer in devices}
@@ -283,7 +283,7 @@ def _lanes(devices: list[Layer], slots: dict[str, Any]) -> tuple[dict[str, Any],
     return lanes, taken
 
 
-def _arrow(child: tuple[Any, ...], parent: tuple[Any, ...], box_w: float, box_h: float, narrow: bool) -> str:
+def _arrow(child: tuple[float, float], parent: tuple[float, float], box_w: float, box_h: float, narrow: bool) -> str:
     """The path of an arrow."""
     if narrow:
         x1, y1, x2, y2 = child[0] + box_w / 2, child[1] + box_h, parent[0] + box_w / 2, parent[1] - 2

@@ -207,7 +207,7 @@ def _command(text: str) -> str:
     return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def gate_line(entry: dict[str, Any]) -> str:
+def gate_line(entry: dict[str, str]) -> str:
     """'zram: backing-a 4k, IOPS: worse, by 13 to 21 %': one of hits or unjudged."""
     figure = ", ".join(filter(None, (entry["point"], wording.title(entry["metric"]) if entry["metric"] else "")))
     return ": ".join(filter(None, (entry.get("side", ""), figure, entry["text"])))
@@ -332,7 +332,7 @@ def left_out(comparison: dict[str, Any]) -> str:
     return ", ".join(text for count, text in parts if count)
 
 
-def shown_verdicts(counts: Mapping[str, object]) -> list[Any]:
+def shown_verdicts(counts: Mapping[str, object]) -> list[str]:
     return [
         verdict
         for verdict in ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")

@@ -88,7 +88,7 @@ def _chosen(value: object) -> str:
     return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else text
 
 
-def machine_kind(known: dict[str, Any]) -> str:
+def machine_kind(known: dict[str, str]) -> str:
     """emulated, virtual, physical or unknown, from the flattened fingerprint."""
     if known.get("virtualisation.emulated") == "yes" or "TCG" in known.get("cpu.model", ""):
         return "emulated"

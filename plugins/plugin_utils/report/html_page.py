@@ -9,9 +9,10 @@ from typing import Any
 
 from ...module_utils.core import units
 from . import charts, databases, plot, points_table, views
-from .chain_chart import chain_chart
+from .chain_chart import Chain, chain_chart
 from .markup import asset, fill, style, templates
 from .nouns import Report, Step
+from .plot import Plot
 from .points_table import POINT_METRICS, figure, traces
 from .rows import takes_away
 from .sentences import workload_words
@@ -78,7 +79,7 @@ def content(report: Report) -> dict[str, Any]:
     }
 
 
-def drawn(content: dict[str, Any]) -> list[Any]:
+def drawn(content: dict[str, Any]) -> list[Chain | Plot]:
     """Every chart of a page, in its order."""
     drawings = [*content["chain"], *(_drawn_of(content["first"]) if content["first"] else [])]
     drawings += [drawing.chart for view in content["views"] for panel in view.panels for drawing in panel.charts]
@@ -92,7 +93,7 @@ def _drawn_of(part: dict[str, Any]) -> list[object]:
     ]
 
 
-def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _sections(parts: dict[str, Any]) -> list[tuple[str, str]]:
     """[(id, name)] of the sections that the page has, as its navigation names them."""
     first = parts["first"]
     return [

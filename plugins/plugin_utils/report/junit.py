@@ -14,6 +14,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from ...module_utils.core import units
+from ...module_utils.result.schema import Result
 from ..store.flatten import flatten
 from .nouns import Report
 from .sentences import FLAG_WORDS
@@ -74,7 +75,7 @@ def _time_s(point: Mapping[str, object]) -> Any:
     return next((point[key] for key in ("wall_s", "runtime_s") if isinstance(point.get(key), (int, float))), None)
 
 
-def _failures(point: dict[str, Any]) -> str:
+def _failures(point: Result) -> str:
     failures = []
     if point["status"] != "measured":
         reasons = [
@@ -98,7 +99,7 @@ def _failures(point: dict[str, Any]) -> str:
     return "".join(f"<failure type={attribute(kind)} message={attribute(message)}/>" for kind, message in failures)
 
 
-def _output(point: dict[str, Any]) -> str:
+def _output(point: Result) -> str:
     flags = [f"{flag}: {FLAG_WORDS.get(str(flag), flag)}" for flag in point["flags"]]
     return f"<system-out>{escape(printable(chr(10).join(flags)))}</system-out>" if flags else ""
 

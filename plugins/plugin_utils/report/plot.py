@@ -127,7 +127,7 @@ def line(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
     return markup
 
 
-def steps(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
+def steps(points: list[tuple[float, float]], x: Axis, y: Axis, css: str) -> Markup:
     """A staircase of [(x, y)]: each value holds up to the next x; the first point is where it starts from, the last where it comes down to."""
     left, value = points[0]
     drawn, level = f"M{round(ACROSS * x.at(left))} {UP - round(UP * y.at(value))}", value
@@ -159,7 +159,7 @@ def bars(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
 
 def dot(
     left: float, value: float, x: Axis, y: Axis, height: int, text: str = "", radius: float = 4, css: str = "dot"
-) -> tuple[Any, ...]:
+) -> tuple[str, ...]:
     """A dot for shapes().dots or group, with its words, which the page's script shows under the pointer and a browser without it after a while."""
     return css, percent(x.at(left)), _pixels((1 - y.at(value)) * height), f"{radius:g}", text
 
@@ -239,7 +239,7 @@ class Plot(Chart):
         return across + "".join(f"M{round(ACROSS * self.x.at(value))} 0V{UP}" for value, _label in self.x.ticks)
 
     @property
-    def ups(self) -> list[Any]:
+    def ups(self) -> list[tuple[str, str]]:
         """[(pixels from the top, label)] of the ticks of y that have room."""
         ticks, last = [], math.inf
         for up, label in [((1 - self.y.at(value)) * self.height, label) for value, label in self.y.ticks]:
@@ -249,7 +249,7 @@ class Plot(Chart):
         return ticks
 
     @property
-    def ticks(self) -> list[Any]:
+    def ticks(self) -> list[tuple[str, str, bool]]:
         """[(percent from the left, label, whether a phone has no room for it)] of the ticks of x."""
         kept = _thinned([(self.x.at(value), label) for value, label in self.x.ticks], self.about)
         slim = _thinned(kept, self.phone)
@@ -279,7 +279,7 @@ def frame(
     height: int,
     lines: Markup,
     marks: Markup = NOTHING,
-    ends: list[Any] | None = None,
+    ends: list[tuple[str, str, float]] | None = None,
     css: str = "",
     right: float = 16.0,
     about: int = PAIRED,
@@ -311,7 +311,7 @@ def frame(
     )
 
 
-def _thinned(labels: list[Any], width: int) -> list[Any]:
+def _thinned(labels: list[tuple[float, str]], width: int) -> list[tuple[float, str]]:
     """The labels that stand free of each other at this width; the first and the last are kept before any between."""
     kept: list[Any] = []
     for at, label in labels:
@@ -327,6 +327,6 @@ def _thinned(labels: list[Any], width: int) -> list[Any]:
     return kept
 
 
-def end_of(points: list[Any], y: Axis) -> float:
+def end_of(points: list[tuple[float, float]], y: Axis) -> float:
     """Where the label of a line belongs: at its right-most point."""
     return y.at(max(points)[1])

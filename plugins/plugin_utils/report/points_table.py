@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...module_utils.core import units
+from ...module_utils.result.schema import Result
 from ..store.cells import bounds_of
 from . import views
 from .nouns import Report
@@ -107,7 +108,7 @@ def _started(point: Mapping[str, object], run_began: str) -> str:
     return (utc[11:] if utc[:10] == run_began[:10] else utc.replace("T", " ")).replace("Z", "") or units.ABSENT
 
 
-def _reasons(point: dict[str, Any]) -> str:
+def _reasons(point: Result) -> str:
     return (
         " ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or [])
         or "no reason was recorded"
@@ -122,7 +123,7 @@ def _usual(kind: str, file: Mapping[str, object]) -> bool:
     return bool(file["name"] == BESIDE.get(kind) and file["state"] == "matches")
 
 
-def traces(files: dict[str, Any]) -> list[tuple[Any, ...]]:
+def traces(files: dict[str, dict[str, str]]) -> list[tuple[str, ...]]:
     """[(name, path, checksum, state)] of the raw file, and of the files beside it only of those that are not as usual."""
     return [
         (

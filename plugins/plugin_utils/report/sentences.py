@@ -12,6 +12,7 @@ from ...module_utils.core import units
 from ...module_utils.core.layers import Layer
 from ...module_utils.lab import links
 from ...module_utils.result.result import GENERATOR_PERCENT
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import Workload, describe
 from ..compare import beats
@@ -178,7 +179,7 @@ def _faster_note(step: Step, below: Cell, layers: dict[str, Layer], between: lis
 NOTES = (_engines_note, _transport_note, _page_cache_note, _twin_note, _between_note, _overlap_note, _faster_note)
 
 
-def reason(result: dict[str, Any]) -> str:
+def reason(result: Result) -> str:
     messages = [str(failure.get("message") or failure.get("code")) for failure in result.get("failures") or []]
     return " ".join(messages) or f"status {result['status']}, without a reason"
 

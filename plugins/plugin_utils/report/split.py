@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...module_utils.core.layers import Layer
+from ...module_utils.result.schema import Result
 from ...module_utils.result.student import t_quantile
 
 # An I/O is the same at a device when requests and bytes equal the workload's within this share: the engine's rate is of the whole run.
@@ -81,7 +82,7 @@ class Split:
     verdict: str = ""
 
 
-def places(result: dict[str, Any], chain: Sequence[Layer]) -> list[Place]:
+def places(result: Result, chain: Sequence[Layer]) -> list[Place]:
     """The devices of the chain (layers from the measured one down) that counted while the result was measured, top first.
 
     An export's own device is the login of the host that makes it, which the I/O of layers above does not go through. Layers that are one device count once,
@@ -103,7 +104,7 @@ def places(result: dict[str, Any], chain: Sequence[Layer]) -> list[Place]:
     return counting
 
 
-def _counted(result: dict[str, Any], layer: Layer, index: int) -> Place | None:
+def _counted(result: Result, layer: Layer, index: int) -> Place | None:
     counters, host = result.get("counters") or {}, layer["host"]
     # A variant's layer is named after it, what was counted is not.
     name = layer["name"].removesuffix(f" ({result['variant']})") if result.get("variant") else layer["name"]
@@ -123,9 +124,9 @@ def _counted(result: dict[str, Any], layer: Layer, index: int) -> Place | None:
 
 
 def split(
-    results: list[dict[str, Any]],
+    results: list[Result],
     chain: Sequence[Layer],
-    waterfall: dict[str, tuple[float, dict[Any, float]]] | None = None,
+    waterfall: dict[str, tuple[float, dict[int, float]]] | None = None,
 ) -> Split | None:
     """The mean latency of a layer by the repetitions ``results`` of one workload on it; None where no device below it counted.
 

@@ -40,7 +40,7 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_SOURCE = b"storlab-source\0"  # keyword of the text chunk that says which SVG a PNG was made of
 
 
-def files(report: Report, formats: list[str]) -> dict[str, Any]:
+def files(report: Report, formats: list[str]) -> dict[str, str]:
     """File name -> text of every chart in these formats, with their captions; nothing without a format."""
     named = _named(report) if formats else {}
     drawn = {f"{CHARTS}/{name}.{form}": svg for name, (_chart, svg) in named.items() for form in formats}

@@ -10,6 +10,7 @@ from typing import Any
 from ...module_utils.core.layers import Layer, down
 from ...module_utils.result.derived import BEYOND, supported
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.workload import Workload
 from ..store.cells import Cell, directions_of, pool
 from . import sentences
@@ -93,7 +94,7 @@ def lane(report: Report) -> list[Cell]:
 
 
 def _split(
-    name: str, measured: list[Any], layers: dict[str, Layer], cells: dict[str, Cell], means: dict[str, Any]
+    name: str, measured: list[Result], layers: dict[str, Layer], cells: dict[str, Cell], means: dict[str, Any]
 ) -> splitting.Split | None:
     """The counters of the devices below a layer while it was measured, beside the measurements of these devices, or of their twins, by themselves."""
     chain = down(layers, layers[name])
@@ -106,7 +107,7 @@ def _split(
     return splitting.split([result for result in measured if result["layer"] == name], chain, waterfall)
 
 
-def _weigh_ceiling(cell: Cell, results: list[dict[str, Any]]) -> None:
+def _weigh_ceiling(cell: Cell, results: list[Result]) -> None:
     """That a layer was faster than its ceiling is said of it only if most repetitions were."""
     faster = sum("faster_than_ceiling" in (result.get("flags") or []) for result in results)
     if faster and 2 * faster <= len(results):
@@ -144,7 +145,7 @@ def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {number: values[0] for number, values in latencies.items() if len(values) == 1 and values[0] is not None}
 
 
-def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[float, float] | None:
+def _difference_between(ours: dict[int, float], theirs: dict[int, float]) -> tuple[float, float] | None:
     """95 % interval of the mean difference of paired repetitions, by Student's t; None when fewer than two are in both.
 
     A repetition is a round in which every layer is measured once, so what a round has in common, such as a warm machine, is in neither side.

@@ -141,7 +141,7 @@ def _damaged(what: str) -> Failure:
     )
 
 
-def meta_of(files: dict[str, Any]) -> dict[str, Any] | None:
+def meta_of(files: dict[str, bytes]) -> dict[str, Any] | None:
     """The runner's note of a point, None where there is nothing; one that cannot be used fails its point and no other."""
     if "meta.json" not in files:
         return None
@@ -155,7 +155,7 @@ def _unusable(why: str) -> dict[str, object]:
     return {"failures": [Failure("files_unusable", why).as_fault()], "flags": [], "overridden": []}
 
 
-def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> Result:
+def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, bytes]) -> Result:
     """The result of a point out of the files its host left."""
     meta = meta_of(files)
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}

@@ -85,7 +85,7 @@ def planned(point: Point, layer: Layer, testbed_id: str, run_id: str) -> dict[st
     }
 
 
-def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, bytes]) -> dict[str, object]:
+def read_point(point: Point, layer: Layer, request: dict[str, str], files: dict[str, bytes]) -> dict[str, object]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
     file = databases.RAWS[request["engine"]]
     raw, meta = json.loads(files[file]), json.loads(files["meta.json"])

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-
-def flatten(value: object, prefix: str = "") -> list[Any]:
+def flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
     """[(dotted key, text)] of every leaf, in the order of the mapping."""
     if isinstance(value, dict):
         return [

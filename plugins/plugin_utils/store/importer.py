@@ -24,6 +24,7 @@ from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import physics
 from ...module_utils.result import result as schema
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.workload import Workload, format_size, workload_id
 
@@ -498,7 +499,7 @@ def file_name(text: str) -> str:
 
 
 def _point(
-    entry: dict[str, Any], layer: str, name: str, variant: str, repetition: int, run: dict[str, Any]
+    entry: dict[str, Any], layer: str, name: str, variant: str, repetition: int, run: dict[str, str]
 ) -> dict[str, Any]:
     parsed = entry["parsed"]
     hosts = parsed.get("host")
@@ -564,7 +565,7 @@ def _client(parsed: dict[str, Any]) -> dict[str, object]:
 
 
 def files(
-    results: list[dict[str, Any]], unread: list[dict[str, Any]], root: str
+    results: list[Result], unread: list[dict[str, Any]], root: str
 ) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
     desired, copies = {}, {}

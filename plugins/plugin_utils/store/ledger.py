@@ -124,7 +124,7 @@ def digests(files: dict[str, bytes | None]) -> dict[str, str | None]:
     return {name: None if content is None else _digest(content) for name, content in files.items()}
 
 
-def against(run_dir: str, kept: list[str]) -> tuple[str, list[dict[str, Any]]]:
+def against(run_dir: str, kept: list[str]) -> tuple[str, list[dict[str, str]]]:
     """(state of the ledger, findings) of a run. 'silent': it does not name the run; 'holds': all is as it says; 'broken': it is not.
 
     kept: the files of the run of which the ledger has to know, relative to it.
@@ -164,7 +164,7 @@ def unlike(run_dir: str, present: dict[str, str | None]) -> list[dict[str, Any]]
     return [{"file": name, "reason": reason} for name, reason in sorted(reasons.items())]
 
 
-def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> Iterator[dict[str, Any]]:
+def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> Iterator[dict[str, str]]:
     for name, sha256 in sorted(expected.items()):
         place = os.path.normpath(name)
         # A path that leads out of the run, or is not a file, is not even opened.

@@ -25,6 +25,7 @@ from ...module_utils.core.shape import NUMBER, misfit
 from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.point import Point
 from . import additions, beats, ledger, networks
 
@@ -73,7 +74,7 @@ def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
     return results
 
 
-def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: Mapping[str, object]) -> None:
+def write_point(run_dir: str, point_id: str, result: Result, files: Mapping[str, object]) -> None:
     """files: {one of KEPT: content}."""
     place = f"points/{point_id}"
     whole = _whole(run_dir, place, files)
@@ -107,7 +108,7 @@ def note(run_dir: str, event: str, **details: object) -> None:
         ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **details)
 
 
-def ledger_files(run_dir: str) -> list[Any]:
+def ledger_files(run_dir: str) -> list[str]:
     """The files of a run that this module writes, as the ledger names them."""
     files = []
     for folder, _folders, names in os.walk(run_dir):

@@ -357,7 +357,7 @@ def problem(content: object) -> str | None:
     return None
 
 
-def _counted(bins: dict[str, Any]) -> bool:
+def _counted(bins: dict[str, int]) -> bool:
     """Whether keys are decimal numbers and values counts. Joined, the keys are looked through at once; an empty one would not be seen."""
     return (
         "".join(bins).isdecimal()

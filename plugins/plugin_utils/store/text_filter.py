@@ -17,7 +17,7 @@ from .importer import decode
 def text_filter(read: Callable[..., object], name: str, what: str) -> Callable[..., object]:
     """The filter ``name`` that hands text (or bytes) to ``read`` and turns its Failure into a filter error."""
 
-    def apply(text: Any, **options: Any) -> Any:
+    def apply(text: bytes | str, **options: Any) -> Any:
         try:
             if isinstance(text, bytes):
                 text = decode(text)

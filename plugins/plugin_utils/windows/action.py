@@ -229,7 +229,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
         if not self._task.check_mode:
             self.memory.forget()
 
-    def leave(self, left: dict[str, Any]) -> None:
+    def leave(self, left: dict[str, str]) -> None:
         """Keep what is left of the record after a teardown."""
         if left:
             self.remember(left)

@@ -137,8 +137,8 @@ def _disk(kept: dict[str, Any], state: State, listed: dict[str, Any], fresh: boo
 
 
 def present_disks(
-    memory: Remembered, state: State, listed: dict[str, Any], fresh: tuple[Any, ...] = ()
-) -> dict[str, Any]:
+    memory: Remembered, state: State, listed: dict[str, Any], fresh: tuple[str, ...] = ()
+) -> dict[str, Disk]:
     """{name: disk} of the recorded devices that are there."""
     disks = {name: _disk(kept, state, listed, name in fresh) for name, kept in memory.get("devices", {}).items()}
     return {name: disk for name, disk in disks.items() if disk}
@@ -211,7 +211,7 @@ def plan(
     return steps
 
 
-def _free_numbers(taken: set[Any]) -> Any:
+def _free_numbers(taken: set[str]) -> Any:
     """In the order in which the driver gives them out; written as unit, target and bus."""
     numbers = (f"{unit:02X}{target:02X}00" for unit in range(UNITS) for target in range(TARGETS))
     return (number for number in numbers if number not in taken)
@@ -240,7 +240,7 @@ def _removed(name: str, kept: dict[str, Any], disk: Disk, state: State, carrying
 
 
 def dressing(
-    there: dict[str, Any], memory: Remembered, state: State, fresh: tuple[Any, ...], carrying: Set[str] = frozenset()
+    there: dict[str, Disk], memory: Remembered, state: State, fresh: tuple[str, ...], carrying: Set[str] = frozenset()
 ) -> list[Any]:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
     steps: list[Step] = []
@@ -326,7 +326,7 @@ def remember(memory: Remembered, state: State, listed: dict[str, Any], steps: li
     return {**memory, "devices": devices}
 
 
-def identified(memory: Remembered, there: dict[str, Any], ready: bool = False) -> Remembered:
+def identified(memory: Remembered, there: dict[str, Disk], ready: bool = False) -> Remembered:
     """The record with what proves these devices, which are all that is left of it."""
     kept = memory["devices"]
     return {
@@ -343,7 +343,7 @@ def identified(memory: Remembered, there: dict[str, Any], ready: bool = False) -
     }
 
 
-def layers_of(disks: list[Any], there: dict[str, Any], memory: Remembered) -> list[Layer]:
+def layers_of(disks: list[Any], there: dict[str, Disk], memory: Remembered) -> list[Layer]:
     """The disks as layers, without their host; without a path where they are not there yet, in check mode."""
     layers: list[Layer] = []
     for disk in disks:

@@ -228,7 +228,7 @@ def _other_disk(facts: dict[str, Any], wanted: str) -> Failure:
     )
 
 
-def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Failure]:
+def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: list[Layer]) -> list[Failure]:
     path, identity, volume = facts["path"], layer["identity"], facts["volume"]
     if not identity.get("mount_point"):
         return [Failure("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]

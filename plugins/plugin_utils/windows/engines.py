@@ -19,7 +19,7 @@ SPEC = {
 }
 
 
-def check(settings: dict[str, Any]) -> dict[str, Any]:
+def check(settings: dict[str, Any]) -> dict[str, str]:
     """The settings; raises bad_value."""
     check_root(settings["root"])
     if not re.fullmatch(r"[0-9][0-9.]{0,30}", settings["iometer_version"]):
@@ -41,7 +41,7 @@ def check_root(root: str) -> None:
         )
 
 
-def environment(host: dict[str, Any], devices: dict[str, Any], engine: str) -> dict[str, Any]:
+def environment(host: dict[str, Any], devices: dict[str, dict[str, int | str]], engine: str) -> dict[str, Any]:
     """The host's fingerprint in the shape of module_utils/linux/watch/environment.py. host: what scripts/engine_host.ps1 reads."""
     return {
         "distribution": host["product"],

@@ -216,7 +216,7 @@ def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list
     return steps
 
 
-def _blank_styles(layer: dict[str, Any]) -> tuple[str, ...]:
+def _blank_styles(layer: Layer) -> tuple[str, ...]:
     """How a disk without partitions looks on which nothing is kept."""
     ours = layer["kind"] == "backing" and (layer.get("detail") or {}).get("provider") in WITH_MBR
     return ("RAW", "MBR") if ours else ("RAW",)

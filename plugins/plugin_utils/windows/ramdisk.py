@@ -24,7 +24,7 @@ from ...module_utils.core.names import check_name
 from ...module_utils.core.steps import Step
 from . import aim
 from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
-from .state import Disk, Remembered, State
+from .state import Disk, Remembered, State, VirtualDisk
 
 PREFIX = "ramdisk:"
 # Unique ids of disks that carry datastores of this testbed: they have partitions, and are left as they are.
@@ -74,7 +74,7 @@ def virtual_path(testbed_id: str, name: str) -> str:
     return f"{PREFIX}storlab-{testbed_id}-{name}.vhdx"
 
 
-def _virtual(state: State, testbed_id: str) -> dict[str, Any]:
+def _virtual(state: State, testbed_id: str) -> dict[str, VirtualDisk]:
     """This testbed's virtual disks in memory by path."""
     return {
         disk["path"].lower(): disk
@@ -129,7 +129,7 @@ def _plan_virtual(state: State, disks: list[Any], testbed_id: str) -> list[Step]
     return steps
 
 
-def _removed(state: State, disks: list[Any], expect_free: bool = True) -> list[Any]:
+def _removed(state: State, disks: list[VirtualDisk], expect_free: bool = True) -> list[Any]:
     for disk in disks:
         users = [
             target["name"]

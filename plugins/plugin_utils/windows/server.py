@@ -33,7 +33,7 @@ RULES, REGISTRY, SERVICES = (
 )
 
 
-def check(params: dict[str, Any]) -> list[Any] | None:
+def check(params: dict[str, Any]) -> list[str] | None:
     """The networks in one notation, or None when they are not spoken of; raises bad_value."""
     check_id("iscsi_target_testbed_id", params["testbed_id"])
     for port in params["ports"]:
@@ -54,8 +54,8 @@ def rule_name(testbed_id: str) -> str:
 
 def plan(
     state: State,
-    networks: list[Any] | None,
-    ports: list[Any],
+    networks: list[str] | None,
+    ports: list[int],
     testbed_id: str,
     loopback: bool = False,
     memory: Remembered | None = None,

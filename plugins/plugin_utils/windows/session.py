@@ -20,6 +20,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.core.luns import expected
 from ...module_utils.core.secrets import keep_secret, same_secret
 from ...module_utils.core.steps import Step
+from ...module_utils.linux.nouns import LoginTarget
 from .host import (
     INITIATOR_SERVICE,
     check_id,
@@ -273,7 +274,7 @@ def _logout(state: State, session: Session, expect_free: bool = True) -> list[An
     ]
 
 
-def present_disks(state: State, targets: list[Any], memory: Remembered) -> dict[tuple[str, int], Disk]:
+def present_disks(state: State, targets: list[LoginTarget], memory: Remembered) -> dict[tuple[str, int], Disk]:
     """{(iqn, lun): disk} of the wanted LUNs that are there, in this testbed's own sessions."""
     disks: dict[tuple[str, int], Disk] = {}
     for target in targets:
@@ -287,7 +288,7 @@ def present_disks(state: State, targets: list[Any], memory: Remembered) -> dict[
     return disks
 
 
-def missing(disks: dict[tuple[str, int], Disk], targets: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def missing(disks: dict[tuple[str, int], Disk], targets: list[LoginTarget]) -> list[tuple[str, int]]:
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -309,7 +310,7 @@ def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], Disk])
     )
 
 
-def disk_steps(disks: dict[tuple[str, int], Disk], targets: list[dict[str, Any]]) -> list[Step]:
+def disk_steps(disks: dict[tuple[str, int], Disk], targets: list[LoginTarget]) -> list[Step]:
     """Disks are proven, then brought online: the host's SAN policy may keep new ones offline."""
     steps: list[Step] = []
     for target in targets:
@@ -367,7 +368,7 @@ def still_to_give_back(memory: Remembered, state: State, steps: list[Step]) -> R
     return {"service_was": "Stopped"} if kept else {}
 
 
-def remember(memory: Remembered, state: State, targets: list[Any], steps: list[Step]) -> Remembered:
+def remember(memory: Remembered, state: State, targets: list[LoginTarget], steps: list[Step]) -> Remembered:
     """The record with what the teardown needs of these steps; kept before the first of them. Sessions that are ended or made have no id in it yet."""
     changing = {step["target"] for step in steps if step["op"] in ("login", "logout")}
     own = {target["iqn"]: own_session(state, memory, target["iqn"]) for target in targets}
@@ -406,7 +407,7 @@ def note_login(memory: Remembered, done: dict[str, Any]) -> None:
         memory.setdefault("logins", {})[done["target"]] = {"user": user, "secret": keep_secret(secret)}
 
 
-def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], Disk]) -> list[Layer]:
+def layers_of(targets: list[LoginTarget], disks: dict[tuple[str, int], Disk]) -> list[Layer]:
     """The LUNs as layers, without their host; without a path where the disk is not there yet, in check mode."""
     layers: list[Layer] = []
     for target in targets:

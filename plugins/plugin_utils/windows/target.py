@@ -28,6 +28,7 @@ from ...module_utils.core.iscsi_names import (
 from ...module_utils.core.layers import Layer, purpose_of
 from ...module_utils.core.secrets import keep_secret, same_secret
 from ...module_utils.core.steps import Step
+from ...module_utils.linux.nouns import ExportedTarget
 from .host import (
     TARGET_SERVICE,
     check_id,
@@ -278,7 +279,7 @@ def _address_id(variable: str, value: str) -> str:
     return f"IPv6Address:{address}" if address.version == 6 else f"IPAddress:{address}"
 
 
-def _auth(params: dict[str, Any], variable: str, wanted: dict[str, Any]) -> dict[str, Any]:
+def _auth(params: dict[str, Any], variable: str, wanted: ExportedTarget) -> dict[str, Any]:
     """The one CHAP setting of a Windows target."""
     numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
     for initiator in wanted["initiators"]:
@@ -543,7 +544,7 @@ def _target(present: Target | None, target: dict[str, Any], memory: Remembered, 
     return steps
 
 
-def cut_off(state: dict[str, Any], targets: list[Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+def cut_off(state: State, targets: list[Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
     """[{target, initiator, address, lun}] that initiators lose when their connection breaks: the names or secrets they logged in with are replaced.
 
     They logged in with those that the record notes. Another setting that somebody gave the target is repaired, and no initiator is cut off.
@@ -581,7 +582,7 @@ def _bare(initiator: str) -> str:
         return value
 
 
-def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
+def _removed(targets: list[Target], expect_free: bool = True) -> list[Any]:
     steps: list[Step] = []
     for target in targets:
         if target["sessions"] and expect_free:
@@ -608,7 +609,7 @@ def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
     return steps
 
 
-def _files_removed(state: State, memory: Remembered, keep: set[Any], testbed_id: str) -> list[Any]:
+def _files_removed(state: State, memory: Remembered, keep: set[str], testbed_id: str) -> list[Any]:
     """The cmdlet leaves the file behind, so that goes on its own; only files that the record names are the testbed's."""
     steps: list[Step] = []
     for path in memory.get("files", []):

@@ -17,7 +17,7 @@ import write_params
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
 # Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; 15 is the goal.
-MOST_PERCENT = {"parameters": 19.9, "returns": 20.3}
+MOST_PERCENT = {"parameters": 18.7, "returns": 19.1}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),

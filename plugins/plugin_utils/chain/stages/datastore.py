@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.clients import datastore as datastore_module
+from ....module_utils.linux.params import DatastoresDatastoreOption
 from ..changes import Change, Changes, each, entries_kept, word_of
 from ..description import size_text
 from ..device import FORMATTED, Device, given_of
@@ -238,7 +239,7 @@ def _drive(store: Store, place: int) -> str:
     return str(store.entry.get("mount_point", f"{chr(ord('T') + place % 7)}:"))
 
 
-def _windows_store(layer: str | None, store: Store, place: int) -> dict[str, Any]:
+def _windows_store(layer: str | None, store: Store, place: int) -> dict[str, str]:
     entry = store.entry
     return {
         "name": store.label,
@@ -465,6 +466,6 @@ def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[
     return lines
 
 
-def _check_stores(_testbed: Testbed, _host: Host, stores: list[Any]) -> None:
+def _check_stores(_testbed: Testbed, _host: Host, stores: list[DatastoresDatastoreOption]) -> None:
     params: Any = {"datastores": stores, "layers": {}}
     datastore_module.resolve(params)

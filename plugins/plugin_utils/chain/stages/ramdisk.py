@@ -74,7 +74,7 @@ class Ramdisk(Stage):
         return [("ramdisk_disks", ramdisk_module.SPEC["disks"], _check_disks)]
 
 
-def _described(disk: Disk) -> dict[str, Any]:
+def _described(disk: Disk) -> dict[str, int | str]:
     return {
         "name": disk.name,
         "size_mib": disk.entry.get("size", 0),
@@ -137,5 +137,5 @@ def _memory(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
     return [line(host.name, "memory", bool(good), text, f"free memory on {host.name}, or make testbed.disks smaller")]
 
 
-def _check_disks(_testbed: Testbed, _host: Host, disks: list[Any]) -> None:
+def _check_disks(_testbed: Testbed, _host: Host, disks: list[dict[str, int | str]]) -> None:
     ramdisk_module.check_disks(disks)

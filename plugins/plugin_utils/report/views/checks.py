@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....module_utils.result.schema import Result
 from ...store.flatten import flatten
 from ..nouns import Report
 
 
-def passed(point: dict[str, Any]) -> bool:
+def passed(point: Result) -> bool:
     """Whether every check that was made of a point was passed."""
     return all(check.get("ok") is True for check in point.get("checks") or [] if isinstance(check, dict))
 

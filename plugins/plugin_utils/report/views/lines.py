@@ -39,7 +39,7 @@ def sweep(
     x_title: str,
     label: Callable[[Any], str],
     lead: str,
-    metrics: tuple[Any, ...],
+    metrics: tuple[str, ...],
     without: str = "",
 ) -> View | None:
     """One panel per pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
