@@ -29,6 +29,8 @@ from . import cache_stamp, designators, nfs_volumes, scsi_pages
 from .facts import Export, Facts
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
+# The program that holds a device open because software exports it; kernels export without one.
+DAEMONS = {"tgt": "tgtd"}
 # Refusals that cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
     "device_missing",
@@ -911,8 +913,8 @@ def _use(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -
                 "Name the loop device, or detach it.",
             )
         )
-    tgt = any(export["software"] == "tgt" for export in facts["exports"])
-    writers = [opener for opener in facts["openers"] if opener["writes"] and not (tgt and opener["command"] == "tgtd")]
+    exporters = {DAEMONS.get(export["software"]) for export in facts["exports"]}
+    writers = [opener for opener in facts["openers"] if opener["writes"] and opener["command"] not in exporters]
     if writers:
         names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)
         reasons.append(
