@@ -175,13 +175,15 @@ def main() -> None:
     parser.add_argument(
         "--recorded", type=Path, help="file with a host as a real one has answered; nothing can be changed"
     )
+    parser.add_argument("--small-luns", action="store_true", help="VMFS on LUNs smaller than a real one may be")
     parser.add_argument("--netns", help="file of the network namespace it lives in")
     asked = parser.parse_args()
     if asked.action == "stop":
         stop(asked.home)
     else:
         password = os.environ[asked.password_env]
-        print(json.dumps(start(asked.home, password, asked.model, asked.netns, recorded=asked.recorded)))
+        more = {"small_luns": asked.small_luns, "recorded": asked.recorded}
+        print(json.dumps(start(asked.home, password, asked.model, asked.netns, **more)))
 
 
 if __name__ == "__main__":

@@ -439,6 +439,7 @@ class Esxi(Here):
                 sys.executable,
                 str(TESTS / "standins" / "esxsim_process.py"),
                 action,
+                "--small-luns",
                 "--home",
                 str(self.folder / "esxsim"),
             ],
