@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
 import textwrap
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ FOR_PROGRAMS = ("json", "jsonl")
 BRANCH = re.compile(r"[ │]*[├└]─ ")
 # The columns of a table in front of its last one, which is the wide one.
 COLUMNS = re.compile(r" *\S.*\S {2,}(?=\S)")
+GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 display = Display()
 
 
@@ -32,9 +33,18 @@ class ActionModule(CollectionAction):
         lines = printable(params["lines"])
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
             # Some callbacks print the name of the task after it only.
+            columns = display.columns if at_a_terminal() else None
             for line in ["", *lines]:
-                display.display(folded(line, display.columns) if sys.stdout.isatty() else line)
+                display.display(folded(line, columns) if columns else line)
         return {"changed": False, "msg": "\n".join(lines)}
+
+
+def at_a_terminal() -> bool:
+    """Whether Ansible prints to a terminal. It runs an action in a process of its own, whose output it has closed, so the parent's is looked at."""
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:  # no Linux: a wide line is broken by the terminal itself
+        return False
 
 
 def printable(texts: list[str]) -> list[str]:
@@ -51,7 +61,9 @@ def folded(line: str, columns: int) -> str:
     if before.end() > columns // 2 and not branch:
         # Below its own beginning it would become a tower.
         first = before[0].rstrip()
-        return line if len(first) > columns else f"{first}\n{' ' * 8}{line[before.end() :]}"
+        return (
+            f"{first}\n{' ' * 8}{line[before.end() :]}" if len(first) <= columns else "\n".join(in_rows(line, columns))
+        )
     # A branch goes on beside what follows it; the last one has ended.
     below = before[0].replace("├─", "│ ").replace("└─", "  ") + "  " if branch else " " * before.end()
     return textwrap.fill(
@@ -62,3 +74,15 @@ def folded(line: str, columns: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def in_rows(line: str, columns: int) -> list[str]:
+    """The columns of a line of a table, as many as fit into each row; a terminal would break them in the middle of a word."""
+    first, *others = GAP.split(line.rstrip())
+    rows = [first]
+    for column in others:
+        if len(rows[-1]) + 2 + len(column) <= columns:
+            rows[-1] += f"  {column}"
+        else:
+            rows.append(f"{' ' * 8}{column}")
+    return rows

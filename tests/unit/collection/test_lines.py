@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import actions
@@ -50,6 +54,40 @@ def shown(lab, *options: str, **environment) -> str:
         check=True,
     )
     return done.stdout
+
+
+def at_a_terminal(columns: int, command: list, **environment) -> str:
+    """What a command prints to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**kept, **environment}):
+        os.close(theirs)
+        parts = []
+        try:
+            while part := os.read(ours, 1 << 16):
+                parts.append(part)
+        except OSError:  # the end of a pseudo terminal
+            pass
+    os.close(ours)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.parametrize(("columns", "number"), [(80, 2), (120, 1)])
+def test_a_drawing_that_is_wider_than_a_real_terminal_goes_on_below_itself(lab, columns, number):
+    """Ansible runs an action in a process of its own, whose output is no terminal."""
+    path = "/srv/measurements-of-the-whole-department"
+    (lab / "group_vars" / "all.yml").write_text(
+        f"testbed_id: wide\ntestbed:\n  existing: [{{name: data, kind: path, path: {path}}}]\n", encoding="utf-8"
+    )
+    (lab / "hosts.yml").write_text("all: {children: {clients: {hosts: {here: {}}}}}", encoding="utf-8")
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(lab), "storlab.testbed.show"]
+    environment = {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
+    text = at_a_terminal(columns, command, **environment).replace("\r", "")
+    drawn = text[text.index("└─ datastore-data") :].split("\n\n")[0].split("\n")
+    assert len(drawn) == number and all(len(line) < columns for line in drawn)
+    sentence = f"└─ datastore-data on here: folder {path}, which was there before, only read"
+    assert " ".join(line.strip() for line in drawn) == sentence
 
 
 DRAWN = "backing-bench on store01: RAM disk, 64 MiB, measured raw: overwritten"
@@ -154,7 +192,12 @@ def test_a_wide_last_column_goes_on_below_itself():
         "store01  kernel modules  NO",
         "        brd, target_core_mod and dm_raid are not there",
     ]
-    assert lines.folded(row, 24) == row
+    # As many columns as fit into a row, and no column is broken.
+    assert lines.folded(row, 26).split("\n") == [
+        "store01  kernel modules",
+        "        NO",
+        "        brd, target_core_mod and dm_raid are not there",
+    ]
 
 
 def test_other_lines_and_wide_terminals_keep_their_lines():

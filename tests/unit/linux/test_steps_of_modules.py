@@ -72,13 +72,13 @@ def test_nothing_is_changed_before_all_is_looked_at(monkeypatch, module, state, 
 @pytest.mark.parametrize(
     ("state", "check_mode", "mounted", "steps", "calls"),
     [
-        ("present", False, True, [], ["current", "refuse_unproven", "refuse_used", "apply"]),
+        ("present", False, True, [], ["current", "refuse_unproven", "refuse_full", "refuse_used", "apply"]),
         # Of what a check of a first build did not mount nothing can be proven yet.
-        ("present", True, False, [STEP], ["current", "refuse_used"]),
-        ("present", True, True, [STEP], ["current", "refuse_unproven", "refuse_used"]),
-        ("absent", False, True, [STEP], ["current", "refuse_used", "apply", "forget"]),
-        ("absent", False, True, [], ["current", "refuse_used", "forget"]),
-        ("absent", True, True, [STEP], ["current", "refuse_used"]),
+        ("present", True, False, [STEP], ["current", "refuse_full", "refuse_used"]),
+        ("present", True, True, [STEP], ["current", "refuse_unproven", "refuse_full", "refuse_used"]),
+        ("absent", False, True, [STEP], ["current", "refuse_full", "refuse_used", "apply", "forget"]),
+        ("absent", False, True, [], ["current", "refuse_full", "refuse_used", "forget"]),
+        ("absent", True, True, [STEP], ["current", "refuse_full", "refuse_used"]),
     ],
 )
 def test_exports_are_proven_before_anything_is_changed(monkeypatch, state, check_mode, mounted, steps, calls):
