@@ -96,7 +96,7 @@ def interval(values: Sequence[float]) -> Interval | None:
 
 
 def network_path(before: str, after: str) -> dict[str, Any]:
-    """The way to a server as a host shows it, of two looks around a benchmark (playbooks/tasks/network_path.yml), without a login on the server.
+    """The way to a server as a host shows it, of two looks around a benchmark (the tasks network_path of the playbook diagnose), without a login on the server.
 
     {interface, mtu_bytes, path_mtu_bytes, speed_bits_s, round_trip_ns, least_round_trip_ns, segments, odd_segments: sent again or come out of order};
     keys that the host does not show are absent. {note: why} where the look failed; {same_host: True} of an address of its own.

@@ -408,7 +408,7 @@ def over_the_network(**of_client) -> tuple:
     sides = [
         (1.0, {"layer": "datastore-e2"}),
         (0.5, {"layer": "datastore-e2-iscsi", **client}),
-        (0.3, {"layer": "datastore-e2-nfs", **client}),
+        (0.3, {"layer": "datastore-e2-nfs", "preparation": {"storage_cache": "unknown"}, **client}),
     ]
     return sides, {has["layer"]: layer(has["layer"], has.get("host", "target01")) for _factor, has in sides}
 
