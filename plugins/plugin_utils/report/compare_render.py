@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -340,6 +341,14 @@ def shown_verdicts(counts: Mapping[str, object]) -> list[str]:
     ]
 
 
+def heading(candidate: str, baseline: str) -> str:
+    """'qd8 against qd1' of the labels of sides. A common beginning, such as one run, is left out: the page names both sides in full."""
+    sides = [label.split(".") for label in (candidate, baseline)]
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*sides))
+    alike = min(len(list(pairs)), *(len(side) - 1 for side in sides))
+    return " against ".join(".".join(side[alike:]) for side in sides)
+
+
 def filled(name: str, **content: object) -> str:
     """The template with what both forms of a comparison say alike."""
     return fill(
@@ -352,6 +361,7 @@ def filled(name: str, **content: object) -> str:
         margin=wording.margin_words,
         value=value,
         words=words,
+        heading=heading,
         gate_words=gate_words,
         gate_class=gate_class,
         gate_line=gate_line,

@@ -57,7 +57,7 @@ def shown(lab, *options: str, **environment) -> str:
 
 
 def at_a_terminal(columns: int, command: list, **environment) -> str:
-    """What a command prints to a terminal of this width."""
+    """The output of a command at a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
@@ -75,7 +75,7 @@ def at_a_terminal(columns: int, command: list, **environment) -> str:
 
 @pytest.mark.parametrize(("columns", "number"), [(80, 2), (120, 1)])
 def test_a_drawing_that_is_wider_than_a_real_terminal_goes_on_below_itself(lab, columns, number):
-    """Ansible runs an action in a process of its own, whose output is no terminal."""
+    """Ansible runs an action in a process of its own, whose output is not a terminal."""
     path = "/srv/measurements-of-the-whole-department"
     (lab / "group_vars" / "all.yml").write_text(
         f"testbed_id: wide\ntestbed:\n  existing: [{{name: data, kind: path, path: {path}}}]\n", encoding="utf-8"

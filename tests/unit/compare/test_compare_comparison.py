@@ -1181,3 +1181,16 @@ def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
             assert failure.code in ("bad_value", "nothing_to_compare", "unlike_runs"), failure
             refused += 1
     assert answered > 200 and refused > 0
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "heading"),
+    [
+        ("run1.data.4k-qd8", "run1.data.4k-qd1", "4k-qd8 against 4k-qd1"),
+        ("run2.data", "run1.data", "run2.data against run1.data"),
+        ("run1.data", "run1", "run1.data against run1"),
+        ("run1", "run1", "run1 against run1"),
+    ],
+)
+def test_a_heading_says_in_what_the_sides_differ(candidate, baseline, heading):
+    assert compare_render.heading(candidate, baseline) == heading
