@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 @pytest.fixture(scope="module")
 def machine():
     config = HOME / ".cache" / "lab" / "molecule" / "ssh" / "config"
-    return lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=str(config))
+    return lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=str(config), timeout=120)
 
 
 def layer(name: str) -> dict:

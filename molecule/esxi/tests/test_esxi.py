@@ -66,7 +66,7 @@ def layer(name: str) -> dict:
 
 @pytest.fixture(scope="module")
 def target():
-    return testinfra.get_host("ssh://target01", ssh_config=str(LAB / "ssh" / "config"))
+    return testinfra.get_host("ssh://target01", ssh_config=str(LAB / "ssh" / "config"), timeout=120)
 
 
 def serials(target) -> dict:

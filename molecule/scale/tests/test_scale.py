@@ -20,7 +20,7 @@ TARGETS, LUNS, INITIATORS = 20, 5, 50
 @pytest.fixture(scope="module")
 def machine():
     config = HOME / ".cache" / "lab" / "molecule" / "ssh" / "config"
-    return lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=str(config))
+    return lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=str(config), timeout=120)
 
 
 @pytest.mark.parametrize(
