@@ -51,7 +51,8 @@ class Lab(lab_plays.Lab):
     def __init__(self, folder: Path):
         self.live = folder / "live"
         with tarfile.open(Path(__file__).parent / "made_by_0.3.0.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
+            # Our own archive. Debian 12 has a Python that knows no filters.
+            archive.extractall(folder)  # noqa: S202
         self.world = self.live / "world.json"
         document = json.loads(self.world.read_text(encoding="utf-8"))
         for host in document["hosts"].values():
