@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from loop_device import attached as loop_on
-from places import ROOT
+from plays import shipped
 from slow_file import slow_file
 
 SIZE, FILE = 24 << 20, 8 << 20
@@ -62,42 +62,71 @@ def share(tmp_path: Path) -> Iterator[Path]:
 
 
 def play(lab: Path, *books: str) -> str:
-    done = subprocess.run(
-        ["ansible-playbook", "-i", str(lab), *(str(ROOT / "playbooks" / f"{book}.yml") for book in books)],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    returned, text = shipped(lab, *books)
+    assert returned == 0, text
+    return text
 
 
-def test_a_folder_that_is_held_to_a_rate_is_the_storage_and_the_page_names_the_rate(share, tmp_path):
-    before = hashlib.sha256((tmp_path / "image").read_bytes()).hexdigest()
-    rest = {"read_percent": 100, "ramp_s": 0, "runtime_s": 1}
+def inventory(tmp_path: Path, place: Path, **words) -> Path:
+    """A lab with a folder that this computer reads."""
     content = {
         "vars": {
             "ansible_connection": "local",
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
             "testbed_id": TESTBED,
-            "testbed": {"existing": [{"name": "slow", "kind": "path", "path": str(share)}]},
+            "testbed": {"existing": [{"name": "slow", "kind": "path", "path": str(place)}]},
             "testbed_state_dir": str(tmp_path / "kept"),
             "testbed_results_dir": str(tmp_path / "results"),
-            "benchmark_repetitions": 3,
             "benchmark_beat": False,
-            "benchmark_workloads": [
-                {"block_size": "4k", "queue_depth": 1, **rest},
-                {"block_size": "4k", "queue_depth": 32, **rest},
-                {"block_size": "1m", "queue_depth": 32, "random_percent": 0, **rest},
-            ],
+            **words,
         },
         "children": {"clients": {"hosts": {"client01": {"ansible_host": "127.0.0.1"}}}},
     }
     lab = tmp_path / "lab.yml"
     lab.write_text(yaml.safe_dump({"all": content}), encoding="utf-8")
+    return lab
+
+
+def test_a_profile_that_measures_something_else_is_refused_before_anything_is_changed(tmp_path):
+    name = f"{TESTBED}-refused"
+    lab = inventory(tmp_path, tmp_path / "share", benchmark_profile="random_4k_read", testbed_id=name)
+    (tmp_path / "share").mkdir()
+    returned, text = shipped(lab, "diagnose")
+    assert returned == 2 and "benchmark_profile is random_4k_read, which does not measure 4 KiB" in " ".join(
+        text.split()
+    )
+    # The check of the inventory keeps whose folder of state it is and the secrets; nothing is built and nothing measured.
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["inventory.json", "secrets"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "lab.yml", "share"]
+    assert list((tmp_path / "share").iterdir()) == [] and name not in Path("/proc/mounts").read_text(encoding="utf-8")
+
+
+def test_a_check_of_storage_that_was_never_measured_comes_to_its_end(tmp_path):
+    name = f"{TESTBED}-checked"
+    lab = inventory(tmp_path, tmp_path / "share", benchmark_profile="existing_read", testbed_id=name)
+    (tmp_path / "share").mkdir()
+    (tmp_path / "share" / "vm.img").write_bytes(os.urandom(FILE))
+    for book in ("diagnose", "site"):
+        returned, text = shipped(lab, book, options=("--check",))
+        assert returned == 0, text
+    assert not (tmp_path / "results").exists()
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+    assert name not in mounts
+
+
+def test_a_folder_that_is_held_to_a_rate_is_the_storage_and_the_page_names_the_rate(share, tmp_path):
+    before = hashlib.sha256((tmp_path / "image").read_bytes()).hexdigest()
+    rest = {"read_percent": 100, "ramp_s": 0, "runtime_s": 1}
+    lab = inventory(
+        tmp_path,
+        share,
+        benchmark_repetitions=3,
+        benchmark_workloads=[
+            {"block_size": "4k", "queue_depth": 1, **rest},
+            {"block_size": "4k", "queue_depth": 32, **rest},
+            {"block_size": "1m", "queue_depth": 32, "random_percent": 0, **rest},
+        ],
+    )
     try:
         text = play(lab, "diagnose")
     finally:

@@ -23,7 +23,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attached as loop_on
-from places import ROOT
+from plays import shipped
 from unchanged import refused
 from waiting import until
 
@@ -247,19 +247,6 @@ def test_the_records_of_a_killed_build_are_enough_to_undo_it(share):
 # ---------------------------------------------------------------- by the shipped playbooks
 
 
-def play(lab: Path, *books: str) -> tuple[int, str]:
-    done = subprocess.run(
-        ["ansible-playbook", "-i", str(lab), *(str(ROOT / "playbooks" / f"{book}.yml") for book in books)],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def test_playbooks_keep_what_others_put_into_the_folder_of_the_testbed_and_name_it(share, tmp_path):
     """Builds, a teardown that leaves a file of others, a build that does not take what was left for its own, and one on a place that is free again."""
     before = sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()
@@ -278,24 +265,24 @@ def test_playbooks_keep_what_others_put_into_the_folder_of_the_testbed_and_name_
     lab = tmp_path / "lab.yml"
     lab.write_text(yaml.safe_dump({"all": content}), encoding="utf-8")
     own = share / f"storlab.{TESTBED}+nas"
-    rc, text = play(lab, "build", "build")
+    rc, text = shipped(lab, "build", "build")
     assert rc == 0, text
     assert (own / "storlab-benchmark.dat").stat().st_size == 2 << 20
     theirs = own / "theirs.txt"
     theirs.write_text("put here by somebody", encoding="utf-8")
-    rc, text = play(lab, "teardown")
+    rc, text = shipped(lab, "teardown")
     assert rc == 0 and str(theirs) in text, text
     assert (
         sorted(os.listdir(own)) == [".storlab-owner.json", "theirs.txt"]
         and theirs.read_text() == "put here by somebody"
     )
     left = sorted(os.walk(own)), (own / ".storlab-owner.json").read_bytes()
-    rc, text = play(lab, "build")
+    rc, text = shipped(lab, "build")
     assert (
         rc == 2 and "was there before" in text and "choose another name in testbed.existing" in " ".join(text.split())
     )
     assert (sorted(os.walk(own)), (own / ".storlab-owner.json").read_bytes()) == left
     shutil.rmtree(own)
-    rc, text = play(lab, "build", "teardown", "verify_clean")
+    rc, text = shipped(lab, "build", "teardown", "verify_clean")
     assert rc == 0, text
     assert (sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()) == before

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs one step as Ansible itself runs it, in a playbook with a configuration of its own."""
+"""Runs one step as Ansible itself runs it, in a playbook with a configuration of its own, and shipped playbooks with the checkout's."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ def run(tmp_path: Path, book: Path, *options: str) -> tuple:
         check=False,
     )
     return done.returncode, [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][-1]["tasks"]]
+
+
+def shipped(lab: Path, *books: str, options: tuple = ()) -> tuple[int, str]:
+    """(exit code, output) of shipped playbooks on an inventory, one after the other, with the checkout's own configuration."""
+    done = subprocess.run(
+        ["ansible-playbook", "-i", str(lab), *options, *(str(ROOT / "playbooks" / f"{book}.yml") for book in books)],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def outcome(text: str) -> tuple[dict, list]:

@@ -210,7 +210,7 @@ def diagnosis(
         return {
             **answer,
             "answer": CANNOT_TELL,
-            "why": "4 KiB at depths 1 and 32 and 1 MiB at depth 32 were not all measured",
+            "why": "4 KiB at depths 1 and 32 and 1 MiB at depth 32 were not all measured: set benchmark_profile: existing_read",
         }
     flags: set[str] = set().union(*(cell["flags"] for cell in cells.values()))
     if "not_filled" in flags:
