@@ -13,7 +13,7 @@ description:
     difference larger than the margin, different but may be drift, or undecided and how many more repetitions it would take.
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
     difference that the comparison could have seen. With fewer than 4 repetitions per side, or with lists of runs fewer than 3 runs, there is no
-    verdict. C(docs/comparison.md) explains the methods and how often they are wrong.
+    verdict. C(docs/comparison.md) explains the verdicts, C(docs/methods.md) the methods and how often they are wrong.
   - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times show; or a baseline of 8 runs or more,
     whose own variation shows what a run can be with nothing changed; or, of sides measured one block after the other, a difference that is larger than
     time explains. A smaller one is different, but may be drift.

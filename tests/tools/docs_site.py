@@ -28,11 +28,16 @@ project = "storlab.testbed"
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 html_theme = "furo"
 html_title = "storlab.testbed"
+html_static_path = ["style"]
+html_css_files = ["site.css"]
 myst_heading_anchors = 6
 exclude_patterns = ["schema", "examples"]
 # Titles of a changelog are alike in each release.
 suppress_warnings = ["myst.header"]
 """
+
+# The title, a name with a dot in it, fits on the first line of a phone.
+STYLE = "@media (max-width: 30em) { h1 { font-size: 1.8em } }\n"
 
 # What the reference refers to in Ansible's own documentation: {label: (title, address)}; what is not here is an error.
 ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
@@ -51,23 +56,32 @@ ELSEWHERE = {
 
 
 def sections(index: str) -> list:
-    """[(heading, [names of pages without .md])] of docs/index.md."""
+    """[(heading, [[names of pages without .md] of each entry])] of docs/index.md."""
     parts = re.split(r"^## (.*)$", index, flags=re.MULTILINE)[1:]
-    return [(heading, re.findall(r"\]\(([\w/]+)\.md\)", text)) for heading, text in zip(parts[::2], parts[1::2])]
+    return [
+        (
+            heading,
+            [re.findall(r"\]\(([\w/]+)\.md\)", entry) for entry in re.split(r"^- ", text, flags=re.MULTILINE)[1:]],
+        )
+        for heading, text in zip(parts[::2], parts[1::2])
+    ]
+
+
+def tree(pages: list, caption: str = "") -> str:
+    """A table of contents that Sphinx makes its sidebar of."""
+    return "\n".join(
+        ["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```", ""]
+    )
 
 
 def contents(readme: str, index: str) -> str:
-    """The first page: README.md, with the tables of contents that Sphinx makes its sidebar of."""
+    """The first page: README.md, with the pages that begin an entry of docs/index.md in its sidebar."""
     trees = [
-        *sections(index),
+        *((heading, [entry[0] for entry in entries]) for heading, entries in sections(index)),
         ("Reference", ["reference/index"]),
         ("The project", ["pages", "CONTRIBUTING", "CHANGELOG", "SECURITY"]),
     ]
-    blocks = [
-        "```{toctree}\n:hidden:\n:caption: " + heading + "\n\n" + "\n".join(pages) + "\n```\n"
-        for heading, pages in trees
-    ]
-    return "\n".join([readme, *blocks])
+    return "\n".join([readme, *(tree(pages, heading) for heading, pages in trees)])
 
 
 def moved(text: str, page: str) -> str:
@@ -92,6 +106,14 @@ def assemble(source: Path) -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     first = source / "index.md"
     first.write_text(contents(first.read_text(encoding="utf-8"), index), encoding="utf-8")
+    # The other pages of an entry are below its first one.
+    for parent, *below in (entry for _heading, entries in sections(index) for entry in entries):
+        if below:
+            page = source / f"{parent}.md"
+            pages = [f"/{name}" for name in below]
+            page.write_text("\n".join([page.read_text(encoding="utf-8"), tree(pages)]), encoding="utf-8")
+    (source / "style").mkdir()
+    (source / "style" / "site.css").write_text(STYLE, encoding="utf-8")
     (source / "conf.py").write_text(CONF, encoding="utf-8")
 
 

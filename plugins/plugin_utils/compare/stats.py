@@ -4,7 +4,7 @@
 """The statistics of a comparison: studentised differences, correction for many points, drift, and how many repetitions it takes.
 
 All in pure Python, all deterministic. Samples are logarithms, so that a difference of two of them is a ratio of what was measured.
-The purpose of each method is in docs/comparison.md; how often it is wrong, benchmarks/verdicts.py measures.
+The purpose of each method is in docs/methods.md; how often it is wrong, benchmarks/verdicts.py measures.
 """
 
 from __future__ import annotations

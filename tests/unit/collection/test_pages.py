@@ -93,7 +93,14 @@ def test_the_site_has_every_page_in_its_navigation():
     text = docs_site.contents(TEXTS["README.md"], TEXTS["docs/index.md"])
     assert text.startswith(TEXTS["README.md"])
     trees = re.findall(r"```\{toctree\}\n:hidden:\n:caption: [^\n]+\n\n(.*?)```", text, re.DOTALL)
-    named = [page for tree in trees for page in tree.split()]
+    below = [
+        page
+        for _heading, entries in docs_site.sections(TEXTS["docs/index.md"])
+        for _first, *rest in entries
+        for page in rest
+    ]
+    assert "methods" in below
+    named = [page for tree in trees for page in tree.split()] + below
     every = [str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")]
     # An example has a README of its own, for whoever copies it.
     pages = [page for page in every if page != "index" and not page.startswith("examples/")]
@@ -112,6 +119,20 @@ def test_links_are_those_of_the_site():
         == docs_site.moved("[a](docs/index.md)", "README.md")
         == "[a](pages.md)"
     )
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def swallowed(text: str) -> list:
+    """The indented lines that are meant as a block of code, and are a paragraph of the list before them."""
+    return re.findall(r"^(?:[-*]|\d+\.) [^\n]*\n(?: +\S[^\n]*\n)*\n {4}(\S[^\n]*)$", prose(text), re.MULTILINE)
+
+
+def test_a_block_after_a_list_is_no_paragraph_of_it():
+    assert {name: lines for name, text in TEXTS.items() if (lines := swallowed(text))} == {}
+    assert swallowed("- a\n  b\n\n    make c\n\nd") == ["make c"]
+    assert swallowed("- a\n\n```\nmake c\n```\n") == swallowed("a\n\n    make c\n") == []
 
 
 # ---------------------------------------------------------------- blocks of YAML
