@@ -49,7 +49,7 @@ experiments: setup ## Repeat the published experiments scaled down, each taken d
 # do not wait for those that do.
 TOGETHER := $(MAKE) --no-print-directory --output-sync=line --jobs=4 BESIDE="nice -n 5"
 .PHONY: test lane-of-devices lane-of-processors
-# Long suites are represented by a sample that the seed draws (SAMPLED of tests/integration/conftest.py, tests/tools).
+# Long suites are represented by a sample that the seed draws (tests/support/sample.py, SAMPLED of both conftest.py, tests/tools).
 test: export SAMPLE_SEED = $(SEED)
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT, of long suites a sample; ends with what was skipped and the number that passed; SEED=number repeats it
 	@rm -rf $(TESTS)

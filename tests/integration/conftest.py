@@ -3,17 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which tests must have this machine's devices for themselves: those that measure on it, or use its loop devices or page cache. `make integration-alone`
 runs them one after another, `make test` beside lint and unit tests, which use no device. `make integration-shared` runs two files of the others at a time;
-the tests of one file share what they start. Of long files `make test` takes a sample."""
+the tests of one file share what they start. Of long files, and of the tests marked `long`, `make test` takes a sample (tests/support/sample.py)."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 
 import pytest
+import sample
 from places import TESTS
 
 MACHINE_WIDE = {
@@ -37,14 +37,20 @@ MACHINE_WIDE = {
     "test_split_of_known_delays",
     "test_two_testbeds",
 }
-# How many tests of a long file a run of `make test` takes. Without SAMPLE_SEED all of them run.
+# How many tests of a long file a run of `make test` takes, beside those marked `long`. Without SAMPLE_SEED all of them run. In these files no test needs what
+# another has left.
 SAMPLED = {
     "test_benchmark": 7,
     "test_compare_browser": 6,
     "test_debian_installation": 6,
+    "test_esxi_contents_simulated": 10,
+    "test_esxi_network_simulated": 6,
+    "test_esxi_storage_simulated": 14,
     "test_many_hosts": 16,
     "test_runner": 27,
 }
+# How many of the tests that are marked `long`, because each plays whole playbooks for half a minute and more.
+LONG_TAKEN = 9
 PASSERS_BY = pytest.StashKey[subprocess.Popen]()
 
 
@@ -66,14 +72,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
-    seed = os.environ.get("SAMPLE_SEED")
-    left_out = set()
-    for stem, number in SAMPLED.items() if seed else ():
-        own = [item for item in items if item.path.stem == stem]
-        left_out.update(random.Random(f"{seed} {stem}").sample(own, max(len(own) - number, 0)))  # noqa: S311
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+    sample.take(config, items, SAMPLED, LONG_TAKEN)
     for item in items:
         if item.path.stem in MACHINE_WIDE:
             item.add_marker(pytest.mark.machine_wide)

@@ -274,6 +274,7 @@ def test_a_killed_server_fails_the_point_and_is_started_again(loaded):
     assert measure(runtime_s=1, ramp_s=0)[1]["failures"] == []
 
 
+@pytest.mark.long
 def test_the_role_stores_points_that_are_reported_compared_and_verified(loaded, tmp_path):
     """As a user has it: the role twice, then report, comparison and verification of what it stored."""
     _point, layers, _made = loaded
@@ -342,6 +343,7 @@ def test_the_role_stores_points_that_are_reported_compared_and_verified(loaded, 
     assert "why" not in rows["nopm"]
 
 
+@pytest.mark.long
 def test_variants_take_turns_beneath_a_database_that_stays(loaded, tmp_path):
     _point, layers, _made = loaded
     noted = tmp_path / "noted"

@@ -114,6 +114,7 @@ def test_a_check_of_storage_that_was_never_measured_comes_to_its_end(tmp_path):
     assert name not in mounts
 
 
+@pytest.mark.long
 def test_a_folder_that_is_held_to_a_rate_is_the_storage_and_the_page_names_the_rate(share, tmp_path):
     before = hashlib.sha256((tmp_path / "image").read_bytes()).hexdigest()
     rest = {"read_percent": 100, "ramp_s": 0, "runtime_s": 1}

@@ -68,6 +68,7 @@ def lines_of(document: dict) -> list:
     ]
 
 
+@pytest.mark.long
 def test_from_the_description_to_the_report_and_back(lab):
     before = lab.kept()
     rc, document, _moments = lab.run("experiments/e1_windows_esxi", options=("--check",))
@@ -94,6 +95,7 @@ def test_from_the_description_to_the_report_and_back(lab):
     assert sentence["verdict"] in ("yes", "no", "cannot tell") and len(sentence["figures"]) == 2
 
 
+@pytest.mark.long
 def test_the_machine_measures_its_own_target(tmp_path):
     chain = {
         "disks": [

@@ -347,6 +347,7 @@ def test_a_point_whose_lun_had_commands_aborted_is_failed(tmp_path, trouble, cod
     jsonschema.Draft202012Validator(SCHEMA).validate(point)
 
 
+@pytest.mark.long
 def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
     """What was changed through the API is what the runs are found to differ in, and nothing else is."""
     with esxsim_process.running(tmp_path / "home", PASSWORD, "esx") as ready:
@@ -424,6 +425,7 @@ def test_samples_that_were_kept_do_for_points_that_come_later(lab):
     assert not any(name.endswith("samples") for name in load.read_run(str(lab.run_dir)).environments)
 
 
+@pytest.mark.long
 def test_what_a_host_counted_is_kept_after_every_round_because_it_forgets(tmp_path):
     """The role in rounds, on a host that measures and on an ESXi host."""
     measured = {"name": "ceiling-target01", "kind": "ceiling", "host": "target01", "path": None, "parent": None}

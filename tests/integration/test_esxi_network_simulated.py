@@ -201,6 +201,7 @@ def host(tmp_path):
         Disconnect(found.instance)
 
 
+@pytest.mark.long
 def test_a_network_is_made_as_described_once_and_taken_away_to_the_last_port_group(host):
     before = host.network()
     counts, _ = host.play("present", "--check")

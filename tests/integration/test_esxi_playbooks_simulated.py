@@ -146,6 +146,7 @@ def lab(tmp_path):
         Disconnect(made.instance)
 
 
+@pytest.mark.long
 def test_two_hosts_that_are_built_at_once_share_one_volume_until_it_is_taken_down(lab):
     lab.play("build")
     first, second = (lab.volumes(host) for host in lab.hosts)
@@ -184,6 +185,7 @@ def test_two_hosts_that_are_built_at_once_share_one_volume_until_it_is_taken_dow
     assert lab.notes() == {}
 
 
+@pytest.mark.long
 def test_a_lab_check_changes_nothing_that_build_has_made_and_says_what_works(lab):
     """It looks at the session with the bound interfaces and options of the inventory; without them it would take them back."""
     lab.play("lab_check")
@@ -258,6 +260,7 @@ def guest_on(store: str, name: str, disk: dict) -> str:
     )
 
 
+@pytest.mark.long
 def test_the_same_lun_is_a_datastore_and_then_mapped_without_a_hand_in_between(lab):
     """What experiment E3 does on an ESXi host, without its I/O."""
     host = lab.hosts[0]
@@ -282,6 +285,7 @@ def test_the_same_lun_is_a_datastore_and_then_mapped_without_a_hand_in_between(l
     assert (layer["parent"], layer["identity"]["naa"]) == ("datastore-tb-rdm-esx0", NAA)
 
 
+@pytest.mark.long
 def test_doctor_says_why_a_host_lets_nobody_in_or_lets_nothing_be_changed(tmp_path):
     (tmp_path / "luns").mkdir()
     with (

@@ -433,6 +433,7 @@ def test_an_options_value_that_cannot_be_is_refused_and_nothing_has_changed(host
     assert not list(host.home.glob("state/esxi/*.json"))
 
 
+@pytest.mark.long
 def test_a_slow_rescan_does_not_undo_a_build(host, portal):
     control(host, "slow", method="RescanHba", seconds=5)
     control(host, "slow", method="RescanVmfs", seconds=5)

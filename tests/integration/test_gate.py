@@ -161,6 +161,7 @@ def junit(folder: Path, testbed: str, run_id: str) -> ET.Element:
     return ET.parse(path).getroot()  # noqa: S314 our own text
 
 
+@pytest.mark.long
 def test_half_the_speed_fails_and_the_same_speed_passes(lab):
     folder, testbed = lab
     done = gate(lab, "half", "slow")
@@ -197,6 +198,7 @@ def test_a_command_that_fails_stops_before_anything_is_measured(lab):
     assert not (folder / "results" / testbed).exists()
 
 
+@pytest.mark.long
 def test_two_inventories_are_two_sides(lab):
     """The state of a side follows from a variable of its inventory, and the playbook brings the host to it."""
     folder, testbed = lab
@@ -215,6 +217,7 @@ def test_two_inventories_are_two_sides(lab):
     assert junit(folder, testbed, "two").findall(".//failure")
 
 
+@pytest.mark.long
 def test_two_states_of_a_testbed_are_built_in_turns_and_measured_by_the_shipped_playbook(lab):
     """As the recipe has it, without a playbook of the user. The testbed is a folder of somebody's, and a variable says which."""
     folder, testbed = lab
@@ -267,6 +270,7 @@ def test_two_states_of_a_testbed_are_built_in_turns_and_measured_by_the_shipped_
     assert 0.4 < rates["candidate"] / rates["baseline"] < 0.6
 
 
+@pytest.mark.long
 def test_another_run_on_the_host_is_named_in_one_sentence(lab):
     folder, _testbed = lab
     other = folder / "run" / "someone-else" / "bench" / "nightly"

@@ -24,6 +24,7 @@ def seed() -> int:
     return int(os.environ.get("SAMPLE_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 def test_one_more_run_puts_right_what_a_killed_one_left(suite, seed, stage, tmp_path):
     [cell] = drawn([cell for cell in suite.cells() if cell[0] == stage], seed, 1)

@@ -123,6 +123,7 @@ def test_a_wrong_inventory_is_refused(play, copy):
     assert answer.returncode != 0 and "siez" in answer.stdout + answer.stderr
 
 
+@pytest.mark.long
 def test_the_scenario_of_the_stand_ins_runs_to_its_end(molecule, copy):
     """Against the stand-ins of this checkout, with the plugins of the artefact; the scenario of the machines needs QEMU and is run by hand."""
     answer = molecule("test", "--scenario-name", "stand_ins")
@@ -131,6 +132,7 @@ def test_the_scenario_of_the_stand_ins_runs_to_its_end(molecule, copy):
     assert not (copy / "extensions/molecule/stand_ins/.lab").exists()
 
 
+@pytest.mark.long
 def test_a_role_that_does_not_do_its_work_fails_the_scenario_and_leaves_no_stand_in(molecule, copy):
     role = copy / "roles/storage_policy/tasks/main.yml"
     role.write_text("---\n- name: Refuse nothing\n  ansible.builtin.debug:\n", encoding="utf-8")

@@ -16,7 +16,7 @@ from cut_plays import marked
 from interrupted import Lab
 from soak import leaks
 
-CYCLES = 5
+CYCLES = 3
 FOLDERS = {"TMPDIR": "tmp", "ANSIBLE_HOME": "home"}
 
 
@@ -50,6 +50,7 @@ def there(lab: Lab, run_id: str) -> dict:
     return {"the controller": {"files": files(lab, run_id), "processes": commands}}
 
 
+@pytest.mark.long
 def test_no_cycle_leaves_what_the_first_did_not_leave(lab):
     untouched, first, told = lab.hosts(), None, []
     ledger = lab.live / "results/interrupted/ledger.jsonl"

@@ -45,6 +45,7 @@ def lab(tmp_path):
         yield lab
 
 
+@pytest.mark.long
 def test_from_the_ram_disk_to_the_datastore_and_back(lab):
     before = lab.kept()
     told = lab.play("build", options=("--check",))
@@ -154,6 +155,7 @@ def windows_shows_its_disks(lab) -> Iterator:
         thread.join()
 
 
+@pytest.mark.long
 def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
     image = tmp_path / "install.iso"
     image.write_bytes(b"a stand-in of an image 3305" * 99)
@@ -210,6 +212,7 @@ def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
         assert lab.kept() == before and lab.layers() == {}
 
 
+@pytest.mark.long
 def test_a_datastore_that_should_have_been_there_stops_the_build_before_one_is_made(lab):
     before = lab.volumes()
     rc, document, _moments = lab.run("build", options=("-e", _with("LocalDS_7")))

@@ -120,6 +120,7 @@ def lab(tmp_path):
     return run, host, layers
 
 
+@pytest.mark.long
 def test_built_twice_and_taken_down(lab):
     run, host, layers = lab
     before = {name: host(name) for name in ("win01", "win02")}

@@ -109,6 +109,7 @@ def test_clean_removes_what_was_made_and_keeps_the_results(checkout):
     assert [name for name in made[:-1] if (Path(checkout.folder) / name).exists()] == []
 
 
+@pytest.mark.long
 def test_molecule_remembers_in_the_checkout_and_only_for_one_run(checkout):
     """In the home of the user Molecule finds its folders by the name of the checkout's folder only. A second clone of that name took over that its
     machines were prepared, and prepared nothing."""

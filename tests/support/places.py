@@ -5,8 +5,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+MEMORY = "/dev/shm"
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 FIXTURES = TESTS / "unit" / "fixtures"
+
+
+def in_memory() -> str | None:
+    """The folder for temporary files in memory, where there is one: some disks take a millisecond to remove a file, and some tests make thousands."""
+    return MEMORY if os.access(MEMORY, os.W_OK) else None

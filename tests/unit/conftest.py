@@ -10,7 +10,10 @@ import re
 from pathlib import Path
 
 import pytest
+import sample
 
+# How many tests of a file that starts Ansible over and over a run of `make test` takes. `make unit` takes all of them (tests/support/sample.py).
+SAMPLED = {"test_experiments": 26, "test_inventories": 9, "test_playbooks": 80}
 STARTS = re.compile(
     r'"ansible-(?:doc|galaxy|inventory|playbook)"|^\s*(?:import|from) (?:plays|show_testbed)\b', re.MULTILINE
 )
@@ -28,7 +31,8 @@ def pytest_ignore_collect(collection_path: Path, config) -> bool | None:
     return starts_ansible(collection_path) != (config.option.markexpr == "ansible") or None
 
 
-def pytest_collection_modifyitems(items: list) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
+    sample.take(config, items, SAMPLED)
     for item in items:
         if starts_ansible(item.path):
             item.add_marker(pytest.mark.ansible)

@@ -26,6 +26,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch.leftov
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch.storage_state import examine
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import in_memory
 from test_storage_state import gather, host, mounted, session, strays, write
 
 OURS = "id"
@@ -39,13 +40,20 @@ LUNS = ("bench", "ds1", "bench-2")
 @pytest.fixture(scope="module", autouse=True)
 def folders():
     """Hypothesis runs many cases in one test, so each makes a folder of its own."""
-    whole = tempfile.mkdtemp(prefix="storlab-bystanders-")
+    whole = tempfile.mkdtemp(prefix="storlab-bystanders-", dir=in_memory())
     yield whole
     shutil.rmtree(whole)
 
 
+def roots(folders: str, number: int) -> list[Path]:
+    """For one case. The files of the case before go, so that memory has room for them."""
+    for path in Path(folders).iterdir():
+        shutil.rmtree(path)
+    return [Path(tempfile.mkdtemp(dir=folders)) for _root in range(number)]
+
+
 def root_in(folders: str) -> Path:
-    return Path(tempfile.mkdtemp(dir=folders))
+    return roots(folders, 1)[0]
 
 
 def backstore(root: Path, hba: str, name: str, serial: str) -> str:
@@ -193,7 +201,7 @@ TAKEN_BY = {"targets": "lio_target", "iscsi sessions": "iscsi_session", "raid": 
 def test_strays(folders, there, came, left, gone_too):
     """there: foreign before the build; those with True go meanwhile. came: foreign while ours was up, with True named by the records of a testbed.
     left: ours that the teardown missed. gone_too: kinds of ours that it did not miss."""
-    earlier, root = root_in(folders), root_in(folders)
+    earlier, root = roots(folders, 2)
     for place in (earlier, root):
         host(place)
     for number, (thing, testbed, goes) in enumerate(there):

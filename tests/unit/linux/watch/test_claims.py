@@ -21,6 +21,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import in_memory
 from unchanged import refused
 
 OURS = "lab"
@@ -135,7 +136,7 @@ def disk(host: Host, name: str) -> dict:
     foreign=st.sets(st.sampled_from(("ramdisk", "lio_target", "iscsi_session"))),
 )
 def test_what_comes_back_is_what_was_made_and_is_there_still(made, served, lost, foreign):
-    folder = tempfile.mkdtemp(prefix="storlab-claims-")
+    folder = tempfile.mkdtemp(prefix="storlab-claims-", dir=in_memory())
     try:
         host = Host(Path(folder))
         for path in [*map(host.device, made), *map(host.target, served)]:
