@@ -28,6 +28,8 @@ TARGET, CLIENT = small_lab.MACHINES
 WORKLOAD = {**small_lab.WORKLOAD, "ramp_s": 0, "runtime_s": 2}
 # What a restart leaves of a machine: real ones have it on a disk, these ones have all in memory.
 KEPT = "etc/iscsi etc/mdadm etc/exports.d root srv home var/lib/iscsi var/lib/storlab var/lib/others mnt etc/passwd etc/shadow"
+# A file system that is mounted there has a disk of its own: what is in it must not come back as files of the machine.
+KEEP = f"tar -cf - --one-file-system --ignore-failed-read {KEPT} 2>/dev/null || true"
 # What somebody else has on each machine: a file system on a loop device, with a file in it, and a target where there are targets.
 THEIRS = "/var/lib/others/disk.img"
 PUT = f"""
@@ -114,7 +116,7 @@ class Lab(Held, small_lab.Lab):
         """As a machine with a disk would: it is back with its files, and without all that was in memory alone."""
         before = self.run(machine, "cat /proc/sys/kernel/random/boot_id")
         with tempfile.TemporaryFile() as archive:
-            self._pipe(machine, f"cd / && tar -cf - --ignore-failed-read {KEPT} 2>/dev/null || true", output=archive)
+            self._pipe(machine, f"cd / && {KEEP}", output=archive)
             self._reset(machine)
             waiting.until(lambda: self._boot_id(machine) not in ("", before), PATIENCE_S)
             archive.seek(0)
@@ -189,7 +191,7 @@ def up(lab: Held, keep: bool) -> Iterator[Held]:
     if played.returned:
         raise RuntimeError(f"The lab does not come up: {played.failures}")
     # One that was up has what an earlier call left there.
-    lab.dirty = keep and not played.changed
+    lab.dirty = keep
     try:
         yield lab
     finally:

@@ -140,19 +140,30 @@ def moment_of(cell: Cell, moments: list, seed: int, early: tuple = ()) -> int:
 # ---------------------------------------------------------------- what is held
 
 
+# Of a module that ended without a word; one that broke off has more than this.
+KILLED = "Module result deserialization failed"
+
+
+def own_word(failure: dict) -> str | None:
+    """What Ansible itself says where no code can be: the module never came to an answer."""
+    if failure.get("unreachable"):
+        return "UNREACHABLE"
+    return KILLED if failure["msg"] == f"{KILLED}: No start of json char found" else None
+
+
 def codes(page: str) -> set:
-    """The codes that docs/troubleshooting.md has, and Ansible's own word for a host that it cannot reach."""
+    """The codes that docs/troubleshooting.md has, and Ansible's own words for a host that it cannot reach and for a module that was killed."""
     firsts = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
-    return {code for first in firsts for code in re.findall(r"`(\w+)`", first)} | set(
-        re.findall(r"`(UNREACHABLE)!`", page)
-    )
+    return {code for first in firsts for code in re.findall(r"`(\w+)`", first)} | {
+        word for word in ("UNREACHABLE", KILLED) if re.search(f"`{word}!?`", page)
+    }
 
 
 def unnamed(failures: list, known: set, hosts: tuple) -> list:
     """What is wrong with how a playbook that failed says so. A task that stops because of another's failure names that host."""
     problems, explained = [], 0
     for failure in failures:
-        code = (failure.get("failure") or {}).get("code") or ("UNREACHABLE" if failure.get("unreachable") else None)
+        code = (failure.get("failure") or {}).get("code") or own_word(failure)
         if failure["host"] not in hosts:
             problems.append(f"no host is named: {failure}")
         elif code in known:

@@ -89,16 +89,21 @@ class Lab(lab_plays.Lab):
         folder = ROOT / ".cache" / name
         super().__init__(name, folder, inventory(name, folder, guest), CONFIGURATION)
 
+    @property
+    def netns(self) -> str:
+        """A pattern for the name of its network namespace, which that of a lab `name-more` must not match."""
+        return f"storlab-{self.name}-{'[0-9a-f]' * 6}"
+
     def pid(self, machine: str) -> int:
         """0 for one that does not run."""
-        for path in Path("/run/storlab").glob(f"storlab-{self.name}-*/vm/{machine}/pid"):
+        for path in Path("/run/storlab").glob(f"{self.netns}/vm/{machine}/pid"):
             text = path.read_text(encoding="utf-8")
             if text.strip() and Path("/proc", text.strip()).exists():
                 return int(text)
         return 0
 
     def network(self, *command: str) -> None:
-        [name] = Path("/run/storlab").glob(f"storlab-{self.name}-*/net")
+        [name] = Path("/run/storlab").glob(f"{self.netns}/net")
         subprocess.run(["nsenter", f"--net={name}", *command], check=True)
 
     def tap(self, machine: str) -> str:

@@ -17,7 +17,20 @@ import fault_suite
 import pytest
 import yaml
 from fault_emulated import EARLY, ON_MACHINE, fill
-from fault_suite import BUILT_BEFORE, STAGES, Cell, Strike, Suite, cells, codes, drawn, moment_of, silent, unnamed
+from fault_suite import (
+    BUILT_BEFORE,
+    KILLED,
+    STAGES,
+    Cell,
+    Strike,
+    Suite,
+    cells,
+    codes,
+    drawn,
+    moment_of,
+    silent,
+    unnamed,
+)
 from faults import EMULATED, MEASURED_HERE, SAMPLE, STAND_INS, TABLES, apart, sample
 from lab_plays import Played, told
 from places import ROOT
@@ -203,13 +216,23 @@ LOST = {"host": "hypervisor01", "msg": "x", "failure": {"code": "run_lost"}}
 
 def test_codes_of_the_page():
     assert codes(PAGE) == {"run_lost", "run_exists", "UNREACHABLE"}
-    assert {"points_failed", "UNREACHABLE"} <= codes((ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"))
+    assert {"points_failed", "UNREACHABLE", KILLED} <= codes(
+        (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    )
 
 
 def test_a_failure_that_is_named_is_named():
     follows = {"host": "target01", "msg": "hypervisor01 failed, and target01 stands on it", "failure": None}
     assert unnamed([LOST, follows], codes(PAGE), HOSTS) == []
     assert unnamed([{"host": "target01", "msg": "ssh", "unreachable": True}], codes(PAGE), HOSTS) == []
+    killed = {"host": "target01", "msg": f"{KILLED}: No start of json char found"}
+    assert unnamed([killed], codes(f"{PAGE}\n`{KILLED}` is, too."), HOSTS) == []
+    # On a page without it, and with a traceback, nothing can be looked up.
+    assert (
+        unnamed([killed], codes(PAGE), HOSTS)
+        != []
+        != unnamed([{**killed, "msg": f"{KILLED}: Traceback"}], codes(f"{PAGE}\n`{KILLED}` is, too."), HOSTS)
+    )
 
 
 @pytest.mark.parametrize(
