@@ -243,11 +243,11 @@ def with_array(inventory: dict) -> None:
     del inventory["all"]["children"]["hypervisors"], inventory["all"]["children"]["machines"]["children"]["hypervisors"]
 
 
-USER, PASSWORD = "operator", "three-tall-trees"
+USER, PASSWORD = "porter", "three-tall-trees"
 # A user whose only way to root's rights is root's password.
 ADMIT = f"""
 set -e
-id {USER} >/dev/null 2>&1 || useradd -m -s /bin/bash {USER}
+id {USER} >/dev/null 2>&1 || useradd -m -s /bin/bash -p '*' {USER}
 install -d -m 0700 -o {USER} -g {USER} /home/{USER}/.ssh
 install -m 0600 -o {USER} -g {USER} /root/.ssh/authorized_keys /home/{USER}/.ssh/authorized_keys
 echo 'root:{PASSWORD}' | chpasswd

@@ -15,7 +15,11 @@ from .failure import Failure
 
 # The user's umask does not decide who may read or write what is made; what is for one user alone is given its mode where it is made.
 UMASK = 0o022
+# A disk that was pulled out, or a LUN whose target was away for longer than its initiator waits.
+AWAY = "Nothing answers at that device any more: bring back the disk or the target behind it, then run the same playbook again."
 REMEDIES = {
+    errno.ENXIO: AWAY,
+    errno.ENODEV: AWAY,
     errno.EROFS: "Mount that file system for writing, or name a place on another file system.",
     errno.ENOSPC: "Make room there.",
     errno.EDQUOT: "Make room there, or raise the quota.",

@@ -88,6 +88,15 @@ def test_all_modules_are_tried():
             OSError(errno.EIO, "Input/output error", 7),
             "A call of the system failed: Input/output error. Look at the kernel",
         ),
+        # As of a LUN whose target was cut off for longer than its initiator waits.
+        (
+            OSError(errno.ENXIO, "No such device or address", "/dev/sda"),
+            "/dev/sda failed: No such device or address. Nothing answers at that device any more: bring back the disk",
+        ),
+        (
+            OSError(errno.ENODEV, "No such device", "/dev/sdb"),
+            "/dev/sdb failed: No such device. Nothing answers at that device any more: bring back the disk",
+        ),
     ],
 )
 def test_each_refusal_says_what_and_what_to_do(error, words):
