@@ -19,8 +19,8 @@ description:
     others may still be at it. A task that no host tells anything of, such as one that includes others, has no such moment.
   - Each moment is added, with the name of the task, as a line to the file that the environment variable E(KILL_CONTROLLER_MOMENTS) names.
   - At the moment that E(KILL_CONTROLLER_AT) names the process that runs the playbook is killed, so that nothing of it can tidy up.
-  - Before the first task of the role, or the task, that E(KILL_CONTROLLER_HOLD_AT) names, the playbook is held between two stages. It writes the file C(held)
-    in the folder that E(KILL_CONTROLLER_HOLD) names and goes on when the file C(go) is there.
+  - Before the first task of the role or the play, or the task, that the environment variable E(KILL_CONTROLLER_HOLD_AT) names, the playbook is held between
+    two stages. It writes the file C(held) in the folder that E(KILL_CONTROLLER_HOLD) names and goes on when the file C(go) is there.
 author:
   - The storlab.testbed developers
 """
@@ -35,6 +35,7 @@ class CallbackModule(CallbackBase):
         super().__init__()
         self.number, self.name, self.last = 0, "", ""
         self.hold_at = os.environ.get("KILL_CONTROLLER_HOLD_AT", "")
+        self.play = ""
 
     def _reached(self, moment):
         """Of several hosts the first one counts."""
@@ -50,12 +51,15 @@ class CallbackModule(CallbackBase):
     def _hold(self, task):
         """Once."""
         role = task._role.get_name().rpartition(".")[2] if task._role else ""
-        if not self.hold_at or self.hold_at not in (role, task.name):
+        if not self.hold_at or self.hold_at not in (role, task.name, self.play):
             return
         self.hold_at, folder = "", Path(os.environ["KILL_CONTROLLER_HOLD"])
         (folder / "held").touch()
         while not (folder / "go").exists():
             time.sleep(0.05)
+
+    def v2_playbook_on_play_start(self, play):
+        self.play = play.get_name()
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         self._hold(task)

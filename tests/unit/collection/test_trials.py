@@ -39,8 +39,10 @@ def test_names_are_unique_and_every_lab_has_cells():
 def test_a_playbook_is_held_between_the_stages_of_a_build():
     build = (ROOT / "playbooks" / "build.yml").read_text(encoding="utf-8")
     places = [build.index(f"name: storlab.testbed.{stage}\n") for stage in STAGES[:2]]
-    # The targets' datastores come first, and only where a description has them.
-    places.append(build.rindex("name: storlab.testbed.datastore\n"))
+    places.append(build.index(f"\n- name: {STAGES[2]}\n"))
+    # Nothing of the clients is done before, and what is done is done then.
+    assert places[-1] < build.index("name: storlab.testbed.datastore\n", places[-1])
+    assert places[-1] > build.index("- name: Datastores of the targets\n")
     assert places == sorted(places) and build.index("name: storlab.testbed.ramdisk\n") < places[0]
     assert f"- name: {STAGES[3]}\n" in (ROOT / "playbooks" / "unlock.yml").read_text(encoding="utf-8")
     assert ("ramdisk", STAGES[3]) == STAGES_HERE
@@ -250,7 +252,7 @@ def task(name: str, role: str | None) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize("at", ["datastore", "Unlock the host"])
+@pytest.mark.parametrize("at", ["datastore", "Datastores", "Unlock the host"])
 def test_a_playbook_is_held_once_until_it_may_go_on(tmp_path, monkeypatch, at):
     for name, value in (("HOLD_AT", at), ("HOLD", str(tmp_path)), ("MOMENTS", str(tmp_path / "moments"))):
         monkeypatch.setenv(f"KILL_CONTROLLER_{name}", value)
@@ -259,6 +261,7 @@ def test_a_playbook_is_held_once_until_it_may_go_on(tmp_path, monkeypatch, at):
     module.v2_playbook_on_task_start(task("Log in", "storlab.testbed.iscsi_initiator"), False)
     assert not (tmp_path / "held").exists()
     between.begin()
+    module.v2_playbook_on_play_start(SimpleNamespace(get_name=lambda: "Datastores"))
     module.v2_playbook_on_task_start(task("Unlock the host", "storlab.testbed.datastore"), False)
     assert (tmp_path / "go").exists()
     (tmp_path / "go").unlink()
