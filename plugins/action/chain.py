@@ -25,6 +25,7 @@ from ..plugin_utils.chain import (
     owner,
     written,
 )
+from ..plugin_utils.chain.nouns import Lab
 from ..plugin_utils.chain.testbed import Testbed, mappings
 from ..plugin_utils.store import ledger
 
@@ -127,6 +128,25 @@ def description_wrong(problems: list) -> Failure:
     )
 
 
+def judged(lab: Lab, testbed: Testbed, require: str, owners: list) -> list:
+    """The problems of the description, of variables that cannot be read, and of a state folder that is another inventory's."""
+    problems = [*lab["unreadable"]]
+    words = {inventory.word(problem) for problem in problems}
+    answers = (check.check if require == "testbed" else check.check_results)(lab, testbed)
+    # A value that cannot be read looks as if it were not set.
+    problems += [problem for problem in answers if inventory.word(problem) not in words]
+    return [*problems, *owner.problems(testbed.state_dir, testbed.testbed_id, owners)]
+
+
+def with_kept_secrets(lab: Lab, testbed: Testbed) -> Testbed:
+    """The testbed with the secrets that its state folder holds from now on; only a playbook that came second at the same time is expanded again."""
+    kept = inventory.keep_secrets(testbed.state_dir, lab["secrets"])
+    if kept == lab["secrets"]:
+        return testbed
+    lab["secrets"] = kept
+    return expand.expand(lab)
+
+
 class ActionModule(CollectionAction):
     SPEC: ClassVar[dict] = {
         "hold": {"type": "bool", "default": False},
@@ -143,69 +163,32 @@ class ActionModule(CollectionAction):
     def perform(self, params: dict) -> dict:
         probes, show, require, keep = (params[key] for key in ("probes", "show", "require", "built"))
         probes = inventory.plain(probes)
-        roles = inventory.role_options()
-        known = inventory.read(self.task_vars, self._templar.template, roles)
-        if params["testbed"] is not None:
-            for values in known["hosts"].values():
-                values["testbed"] = inventory.plain(params["testbed"])
-        lab = {
-            **known,
-            "roles": roles,
-            "facts": {},
-            "base_dir": inventory.base_dir(self.task_vars),
-            "profiles": inventory.profiles(known["hosts"]),
-            "workloads": inventory.workloads(known["hosts"]),
-            # As long as those that are going to be made.
-            "secrets": {name: "*" * length for name, length in inventory.SECRETS.items()},
-        }
+        # Who looks at it needs no secrets.
+        masked = bool(show or probes)
+        lab = self._lab(params["testbed"], params["addresses"], masked or require != "testbed")
         testbed = expand.expand(lab)
-        lab["addresses"] = {**access.recorded(testbed.state_dir), **params["addresses"]}
-        testbed = expand.expand(lab)
-        lab["published"] = inventory.published(testbed.state_dir)
         path = os.path.join(testbed.state_dir, "built.json")
-        problems = [*known["unreadable"]]
-        words = {inventory.word(problem) for problem in problems}
-        judged = (check.check if require == "testbed" else check.check_results)(lab, testbed)
-        # A value that cannot be read looks as if it were not set.
-        problems += [problem for problem in judged if inventory.word(problem) not in words]
         owners = owner.inventories(self.task_vars) if require == "testbed" else []
-        problems += owner.problems(testbed.state_dir, testbed.testbed_id, owners)
+        problems = judged(lab, testbed, require, owners)
         if require == "testbed" and not (problems or show or probes or keep):
             before = read_json(path, kind=BUILT)
             problems = built.problems(before, testbed, path) if before else []
         if problems:
             raise description_wrong(problems)
         omitted = left_out(testbed, params["scope"], self.task_vars)
-        # Who looks at it needs no secrets.
-        masked = bool(show or probes)
-        if not masked and require == "testbed":
-            lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
-            if not self._task.check_mode:
+        if not self._task.check_mode:
+            if not masked and require == "testbed":
+                testbed = with_kept_secrets(lab, testbed)
                 owner.claim(testbed.state_dir, owners)
-        testbed = expand.expand(lab)
-        if params["addresses"] and not self._task.check_mode:
-            write_json(os.path.join(testbed.state_dir, access.RECORD), lab["addresses"], indent=1)
+            if params["addresses"]:
+                write_json(os.path.join(testbed.state_dir, access.RECORD), lab["addresses"], indent=1)
         warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
         warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))
         if keep and not self._task.check_mode:
             warnings += write_built(testbed, path, keep, self.task_vars)
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
-            for host, layers in lab["published"].items():
-                if probes.get(host):
-                    probes[host]["published"] = layers
-            against = check.check({**lab, "facts": doctor.facts(probes)}, testbed)
-            if params["hold"] and (against or doctor.unfit(testbed, probes)):
-                raise description_wrong([*against, *doctor.unfit(testbed, probes)])
-            notes = written.read(testbed.state_dir, probes)
-            if params["hold"]:
-                if strange := written.strange(testbed, probes, notes):
-                    raise written.not_blank(strange)
-                if not self._task.check_mode:
-                    remember(testbed, probes, notes)
-            wrong = [problem.sentence() for problem in against]
-            lines = doctor.findings(testbed, probes, notes)
-            shown |= {"findings": lines, "problems": wrong, "table": doctor.printed(lines, wrong)}
+            shown |= self._examined(lab, testbed, probes, params["hold"])
         return {
             "changed": False,
             **({"warnings": warnings} if warnings else {}),
@@ -233,3 +216,45 @@ class ActionModule(CollectionAction):
             },
             **shown,
         }
+
+    def _lab(self, described: object, addresses: dict, masked: bool) -> Lab:
+        """All that is known before the expansion, the secrets among it: it is done once, and what it answers is judged before anything is written."""
+        roles = inventory.role_options()
+        known = inventory.read(self.task_vars, self._templar.template, roles)
+        if described is not None:
+            for values in known["hosts"].values():
+                values["testbed"] = inventory.plain(described)
+        lab: Lab = {
+            **known,
+            "roles": roles,
+            "facts": {},
+            "base_dir": inventory.base_dir(self.task_vars),
+            "profiles": inventory.profiles(known["hosts"]),
+            "workloads": inventory.workloads(known["hosts"]),
+            "secrets": inventory.masked_secrets(),
+        }
+        state_dir = expand.place(lab).state_dir
+        lab["addresses"] = {**access.recorded(state_dir), **addresses}
+        lab["published"] = inventory.published(state_dir)
+        if not masked:
+            drawn = {} if self._task.check_mode else inventory.drawn_secrets()
+            lab["secrets"] |= {**drawn, **inventory.kept_secrets(state_dir)}
+        return lab
+
+    def _examined(self, lab: Lab, testbed: Testbed, probes: dict, hold: bool) -> dict:
+        """The findings from the answers of the hosts; with ``hold`` a Failure where they forbid a build."""
+        for host, layers in lab["published"].items():
+            if probes.get(host):
+                probes[host]["published"] = layers
+        against = check.check({**lab, "facts": doctor.facts(probes)}, testbed)
+        if hold and (against or doctor.unfit(testbed, probes)):
+            raise description_wrong([*against, *doctor.unfit(testbed, probes)])
+        notes = written.read(testbed.state_dir, probes)
+        if hold:
+            if strange := written.strange(testbed, probes, notes):
+                raise written.not_blank(strange)
+            if not self._task.check_mode:
+                remember(testbed, probes, notes)
+        wrong = [problem.sentence() for problem in against]
+        lines = doctor.findings(testbed, probes, notes)
+        return {"findings": lines, "problems": wrong, "table": doctor.printed(lines, wrong)}

@@ -44,7 +44,7 @@ def lab_of(hosts: int, disks: int) -> dict[str, Any]:
         "groups": {"targets": targets, "hypervisors": clients},
         "hosts": own,
         "base_dir": "/lab",
-        "secrets": {name: "*" * length for name, length in inventory.SECRETS.items()},
+        "secrets": inventory.masked_secrets(),
         "roles": inventory.role_options(),
         "profiles": [],
         "workloads": {},
@@ -58,11 +58,9 @@ def lab_of(hosts: int, disks: int) -> dict[str, Any]:
 def shown(lab: dict[str, Any]) -> tuple[int, int]:
     """(layers, characters drawn): what the action chain does for show, without reading the inventory."""
     testbed = expand.expand(lab)
-    testbed = expand.expand(lab)
     problems = check.check(lab, testbed)
     if problems:
         raise AssertionError(f"The made-up lab is wrong: {problems[0].sentence()}")
-    testbed = expand.expand(lab)
     check.remarks(lab, testbed)
     text = drawing.draw(testbed)
     for host in testbed.hosts.values():

@@ -22,7 +22,7 @@ The result is a Testbed. A variable that the inventory sets is taken as it is, a
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils.linux.exports.target_providers import first_lun, shares_luns
 from .description import GROUPS, OPTIONS, WORDS
@@ -36,13 +36,31 @@ from .testbed import Context, Disk, Host, Testbed, is_exported, mappings, platfo
 FIRST_ADDRESS = 10
 
 
+class Place(NamedTuple):
+    """The name of a testbed and its folders on the controller, which are known before anything else of it."""
+
+    testbed_id: str
+    state_dir: str
+    results_dir: str
+
+
+def place(lab: Lab) -> Place:
+    words = _lab_wide(lab)
+    given = words.get("testbed_id")
+    testbed_id = str(given) if given not in (None, "") else "testbed"
+    folder = f"{lab['base_dir']}/{testbed_id}-testbed"
+    return Place(
+        testbed_id,
+        str(words.get("testbed_state_dir") or f"{folder}/state"),
+        str(words.get("testbed_results_dir") or f"{folder}/results"),
+    )
+
+
 def expand(lab: Lab) -> Testbed:
     """The testbed that the lab's inventory describes. Faults are in its ``problems``, and left out of the rest."""
     problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
-    words = _lab_wide(lab, groups)
-    testbed_id = words.get("testbed_id")
-    testbed_id = str(testbed_id) if testbed_id not in (None, "") else "testbed"
+    words = _lab_wide(lab)
     description = existing_storage.with_words(words.get("testbed"))
     if isinstance(description, dict):
         if not {"disks", "existing"} & set(description):
@@ -63,9 +81,7 @@ def expand(lab: Lab) -> Testbed:
             "nbd": "plain",
         }
     testbed = Testbed(
-        testbed_id=testbed_id,
-        state_dir=str(words.get("testbed_state_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/state"),
-        results_dir=str(words.get("testbed_results_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/results"),
+        **place(lab)._asdict(),
         description=description,
         hosts={},
         disks=[],
@@ -79,8 +95,9 @@ def expand(lab: Lab) -> Testbed:
     return testbed
 
 
-def _lab_wide(lab: Lab, groups: dict[str, list[str]]) -> dict[str, Any]:
+def _lab_wide(lab: Lab) -> dict[str, Any]:
     """The variables of the whole testbed, as its first host has them."""
+    groups = lab["groups"]
     first = next((name for group in (*GROUPS, *groups) for name in groups.get(group, [])), None)
     own = lab["hosts"].get(first, {}) if first else next(iter(lab["hosts"].values()), {})
     return {name: own[name] for name in WORDS if name in own}

@@ -251,17 +251,38 @@ def published(state_dir: str) -> dict[str, list[Published]]:
     return result
 
 
-def kept_secrets(state_dir: str, make: bool) -> dict[str, str]:
-    """The testbed's secrets of CHAP and NBD; those that are missing are made once, or with ``make`` false stood in for by stars."""
+def masked_secrets() -> dict[str, str]:
+    """Stars, as long as the secrets: for who looks at a testbed and needs none."""
+    return {name: "*" * length for name, length in SECRETS.items()}
+
+
+def kept_secrets(state_dir: str) -> dict[str, str]:
+    """The testbed's secrets of CHAP and NBD, as far as they were made."""
     result = {}
-    for name, length in SECRETS.items():
-        path = Path(state_dir, "secrets", name)
-        text = path.read_text(encoding="utf-8").split() if path.is_file() else []
-        if not text and make:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            text = [_kept(path, "".join(secrets.choice(LETTERS) for _ in range(length)))]
-        result[name] = text[0] if text else "*" * length
+    for name in SECRETS:
+        path = _secret_file(state_dir, name)
+        if text := path.read_text(encoding="utf-8").split() if path.is_file() else []:
+            result[name] = text[0]
     return result
+
+
+def drawn_secrets() -> dict[str, str]:
+    """Secrets as a new testbed gets them, not written yet."""
+    return {name: "".join(secrets.choice(LETTERS) for _ in range(length)) for name, length in SECRETS.items()}
+
+
+def keep_secrets(state_dir: str, drawn: dict[str, str]) -> dict[str, str]:
+    """Write those that are missing in the state folder, and return what it holds then: another playbook's, where that was first."""
+    known = kept_secrets(state_dir)
+    for name in [name for name in SECRETS if name not in known]:
+        path = _secret_file(state_dir, name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known[name] = _kept(path, drawn[name])
+    return {name: known[name] for name in SECRETS}
+
+
+def _secret_file(state_dir: str, name: str) -> Path:
+    return Path(state_dir, "secrets", name)
 
 
 def _kept(path: Path, secret: str) -> str:

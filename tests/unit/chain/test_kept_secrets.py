@@ -18,7 +18,7 @@ def test_playbooks_that_begin_at_once_have_the_same_secrets(tmp_path):
 
     def ask() -> None:
         barrier.wait()
-        answers.append(inventory.kept_secrets(str(tmp_path), make=True))
+        answers.append(inventory.keep_secrets(str(tmp_path), inventory.drawn_secrets()))
 
     threads = [threading.Thread(target=ask) for _ in range(12)]
     for thread in threads:
@@ -26,7 +26,7 @@ def test_playbooks_that_begin_at_once_have_the_same_secrets(tmp_path):
     for thread in threads:
         thread.join()
     assert len(answers) == 12 and all(one == answers[0] for one in answers)
-    assert inventory.kept_secrets(str(tmp_path), make=False) == answers[0]
+    assert inventory.kept_secrets(str(tmp_path)) == answers[0]
     assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "secrets").iterdir()} == {
         "chap": 0o600,
         "mutual_chap": 0o600,
@@ -43,7 +43,7 @@ def test_one_that_somebody_else_has_just_written_counts(tmp_path, monkeypatch):
         link(made, path)
 
     monkeypatch.setattr(inventory.os, "link", late)
-    assert inventory.kept_secrets(str(tmp_path), make=True) == {
+    assert inventory.keep_secrets(str(tmp_path), inventory.drawn_secrets()) == {
         "chap": "of-somebody-chap",
         "mutual_chap": "of-somebody-mutual_chap",
         "nbd": "of-somebody-nbd",
@@ -56,7 +56,7 @@ def test_a_full_disk_is_named_and_leaves_no_half_of_a_secret(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
     try:
         with pytest.raises(OSError, match="secrets") as caught:
-            inventory.kept_secrets(str(tmp_path), make=True)
+            inventory.keep_secrets(str(tmp_path), inventory.drawn_secrets())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (
@@ -67,7 +67,7 @@ def test_a_full_disk_is_named_and_leaves_no_half_of_a_secret(tmp_path):
 def test_a_file_whose_writer_was_killed_is_written_anew(tmp_path):
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/chap").touch()
-    made = inventory.kept_secrets(str(tmp_path), make=True)["chap"]
+    made = inventory.keep_secrets(str(tmp_path), inventory.drawn_secrets())["chap"]
     assert len(made) == 16 and (tmp_path / "secrets/chap").read_text(encoding="utf-8") == f"{made}\n"
 
 
