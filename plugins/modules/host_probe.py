@@ -57,6 +57,10 @@ options:
     description: Whether to look at every disk, for those that seem unused.
     type: bool
     default: false
+  existing:
+    description: Whether to look for storage that may be measured as it is (C(testbed.existing)). No server is asked.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
@@ -95,6 +99,8 @@ probe:
       C(mtu_passes), which is null without an answer.
     - C(devices) by path with C(size_bytes) and C(sector_bytes).
     - C(disks) with O(unused), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
+    - C(existing) with O(existing), what may be measured as it is, each with C(name), the C(entry) of C(testbed.existing), C(what) it is, and C(shared), whether
+      other hosts may see the same.
     - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows). With C(fate) also the
       C(contents) (C(blank), C(data), or C(unreadable) with C(reason)) and the C(designators) of its disk, all that distinguishes it from others.
     - C(folders) by path, each empty when it can become a mount point, or with C(problem) and the path that it is C(at).
@@ -176,11 +182,18 @@ probe:
       type: list
       elements: dict
       sample: [{path: /dev/sdb, size_bytes: 67108864, sector_bytes: 512, serial: 9f4f0f7c, used: false}]
+    existing:
+      description: Storage that may be measured as it is.
+      returned: with O(existing)
+      type: list
+      elements: dict
+      sample: [{name: tank, entry: {kind: path, path: /tank}, what: "folder /tank, zfs of tank", shared: false}]
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.linux.clients import offered
 from ..module_utils.linux.disks import wanted_disks
 from ..module_utils.linux.watch.probe import probe
 
@@ -197,13 +210,15 @@ def main() -> None:
             "named": {"type": "list", "elements": "dict", "default": []},
             "folders": {"type": "list", "elements": "path", "default": []},
             "unused": {"type": "bool", "default": False},
+            "existing": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     with failures_of(module):
         host = {name: module.params[name] for name in ("commands", "modules", "peers", "devices")}
         disks = {name: module.params[name] for name in ("named", "folders", "unused")}
-        module.exit_json(changed=False, probe={**probe(**host), **wanted_disks.look(**disks)})
+        existing = {"existing": offered.look()} if module.params["existing"] else {}
+        module.exit_json(changed=False, probe={**probe(**host), **wanted_disks.look(**disks), **existing})
 
 
 if __name__ == "__main__":

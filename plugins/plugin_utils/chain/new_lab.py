@@ -11,18 +11,29 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
+from . import offers
 from .description import size_mib
 from .doctor import short
 from .testbed import is_address
 
-KINDS = ("local", "linux", "kvm", "esxi", "windows_esxi")
-GROUPS = {"linux": "clients", "kvm": "hypervisors", "esxi": "hypervisors", "windows_esxi": "hypervisors"}
+# Storage that is there already, which no host of the lab makes.
+EXISTING = "existing"
+KINDS = (EXISTING, "local", "linux", "kvm", "esxi", "windows_esxi")
+GROUPS = {
+    EXISTING: "clients",
+    "linux": "clients",
+    "kvm": "hypervisors",
+    "esxi": "hypervisors",
+    "windows_esxi": "hypervisors",
+}
 # The share of the target's free memory when no size is given, and the size when the free memory is unknown.
 MEMORY_SHARE = 0.4
 UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
 ESXI_LEAST_MIB = 2048
 # The default profile of a new lab: minutes. Profiles whose figures are worth keeping take hours.
 FIRST_LOOK = "first_look"
+# The profile of storage that is there: 4 KiB and 1 MiB reads, one at a time and 32 at a time.
+READING = "existing_read"
 # The messages of ssh and Ansible when a host answers and does not let the user in.
 REFUSED = (
     "Permission denied",
@@ -34,12 +45,15 @@ INTERPRETER = 'ansible_python_interpreter: "{{ ansible_playbook_python }}"'
 
 
 def answers(given: dict[str, Any]) -> dict[str, Any]:
-    """The answers, checked: kind, testbed_id, target, clients (a list), size_mib (None: as the target allows), user, profile."""
+    """The answers, checked: kind, testbed_id, target, clients (a list), size_mib (None: as the target allows), user, profile, storage (names)."""
     kind = str(given.get("kind") or "linux").strip()
     if kind not in KINDS:
         raise bad_value("new_lab_kind", kind, f"Use one of {', '.join(KINDS)}.")
     target = str(given.get("target") or "").strip()
-    if not target:
+    if kind == EXISTING and target:
+        why = "Storage that is there needs no storage server of the lab: leave it out, and give the hosts that see it as new_lab_clients."
+        raise bad_value("new_lab_target", target, why)
+    if not target and kind != EXISTING:
         raise bad_value("new_lab_target", target, "Give the name or address of the storage server.")
     clients = given.get("clients") or []
     clients = [
@@ -52,10 +66,13 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
             "A lab of kind local has no other host: leave it out, or use kind linux.",
         )
     if kind != "local" and not clients:
+        hosts_that = "see the storage" if kind == EXISTING else "log in"
         raise bad_value(
-            "new_lab_clients", "", "Give the names or addresses of the hosts that log in, with commas between them."
+            "new_lab_clients",
+            "",
+            f"Give the names or addresses of the hosts that {hosts_that}, with commas between them.",
         )
-    for name in [target, *clients]:
+    for name in [*([target] if target else []), *clients]:
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", name):
             raise bad_value(
                 "new_lab_target" if name == target else "new_lab_clients", name, "Give a host name or an IP address."
@@ -70,9 +87,19 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         "clients": clients,
         "size_mib": None if size == "auto" else size_mib(size),
         "user": str(given.get("user") or "root"),
-        "profile": str(given.get("profile") or FIRST_LOOK),
+        "profile": str(given.get("profile") or (READING if kind == EXISTING else FIRST_LOOK)),
+        "storage": _storage(kind, given.get("storage")),
         "thumbprints": given.get("thumbprints") or {},
     }
+
+
+def _storage(kind: str, given: Any) -> list[str]:
+    """The names of the storage that is wanted of what is there, empty for all of it."""
+    listed = given.split(",") if isinstance(given, str) else [str(name) for name in given or []]
+    names = [name.strip() for name in listed if name.strip()]
+    if names and kind != EXISTING:
+        raise bad_value("new_lab_storage", ", ".join(names), f"Leave it out, or use kind {EXISTING}.")
+    return [] if names == [offers.ALL] else names
 
 
 def _id_of_folder(path: Any) -> str:
@@ -88,9 +115,9 @@ def _id_of_folder(path: Any) -> str:
 
 
 def hosts(lab: dict[str, Any]) -> dict[str, Any]:
-    """{inventory name: address} of the new lab's hosts, the target first."""
-    kinds = {"linux": "client", "kvm": "hypervisor", "esxi": "esxi", "windows_esxi": "esxi"}
-    names = {_name(lab["target"], "target01"): lab["target"]}
+    """{inventory name: address} of the new lab's hosts, the target first where there is one."""
+    kinds = {EXISTING: "client", "linux": "client", "kvm": "hypervisor", "esxi": "esxi", "windows_esxi": "esxi"}
+    names = {_name(lab["target"], "target01"): lab["target"]} if lab["target"] else {}
     for number, address in enumerate(lab["clients"], 1):
         name = _name(address, f"{kinds[lab['kind']]}{number:02}")
         if name in names:
@@ -105,6 +132,15 @@ def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
     """{file in the inventory's folder: text}. probes: {inventory name: probe of storlab.testbed.host_probe}, of those that were reached."""
     lab = answers(given)
     names = hosts(lab)
+    if lab["kind"] == EXISTING:
+        storage = offers.gather(probes)
+        taken = offers.chosen(storage, lab["storage"], given.get("reasons") or {}, names)
+        return {
+            "hosts.yml": "\n".join(
+                ["---", "# Made by new_lab.", "all:", "  children:", *_others(lab, names, probes), ""]
+            ),
+            "group_vars/all.yml": _page_of_existing(lab, names, storage, taken),
+        }
     target = next(iter(names))
     return {
         "hosts.yml": _hosts(lab, names, target, probes),
@@ -119,6 +155,11 @@ def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons:
     lines = [
         f"{folder} describes a lab of kind {lab['kind']}. Its disks are RAM disks: no device is OVERWRITTEN or FORMATTED."
     ]
+    if lab["kind"] == EXISTING:
+        storage = offers.chosen(offers.gather(probes), lab["storage"], reasons, names)
+        lines = [
+            f"{folder} describes storage that is there: {', '.join(offer.name for offer in storage)}. It is only read."
+        ]
     if probes:
         lines.append(f"Reached: {', '.join(probes)}.")
     elif not reasons:
@@ -163,21 +204,47 @@ def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict
         for line in (_windows if kind == "windows_esxi" else _linux)(lab, target, names[target], probes, storage=True)
     ]
     others = {name: address for name, address in names.items() if name != target}
-    if others:
-        lines.append(f"    {GROUPS[kind]}:")
-        if "esxi" in kind:
-            lines += [
-                "      vars:",
-                "        # Everything about an ESXi host is done from the controller, over its API.",
-                "        ansible_connection: local",
-                f"        {INTERPRETER}",
-            ]
-        lines.append("      hosts:")
-        for name, address in others.items():
-            lines.append(f"        {name}:")
-            own = _esxi(lab, name, address) if "esxi" in kind else _linux(lab, name, address, probes, storage=False)
-            lines += [f"          {line}" for line in own]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *(_others(lab, others, probes) if others else [])]) + "\n"
+
+
+def _others(lab: dict[str, Any], others: dict[str, Any], probes: dict[str, Any]) -> list[str]:
+    """The lines of the group of hosts that log in."""
+    kind = lab["kind"]
+    lines = [f"    {GROUPS[kind]}:"]
+    if "esxi" in kind:
+        lines += [
+            "      vars:",
+            "        # Everything about an ESXi host is done from the controller, over its API.",
+            "        ansible_connection: local",
+            f"        {INTERPRETER}",
+        ]
+    lines.append("      hosts:")
+    for name, address in others.items():
+        lines.append(f"        {name}:")
+        own = _esxi(lab, name, address) if "esxi" in kind else _linux(lab, name, address, probes, storage=False)
+        lines += [f"          {line}" for line in own]
+    return lines
+
+
+def _page_of_existing(
+    lab: dict[str, Any], names: dict[str, Any], storage: list[offers.Offer], taken: list[offers.Offer]
+) -> str:
+    reading = lab["profile"] == READING
+    return "\n".join(
+        [
+            "---",
+            "# Storage that was there before, as its hosts show it. It is only read (docs/existing.md).",
+            f"testbed_id: {lab['testbed_id']}",
+            "testbed:",
+            "  existing:",
+            *offers.lines(storage, taken, list(names)),
+            "",
+            *(["# 4 KiB and 1 MiB reads, one at a time and 32 at a time."] if reading else []),
+            f"benchmark_profile: {lab['profile']}",
+            "benchmark_repetitions: 4",
+            "",
+        ]
+    )
 
 
 def _linux(lab: dict[str, Any], name: str, address: str, probes: dict[str, Any], storage: bool) -> list[Any]:
