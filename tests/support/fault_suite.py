@@ -140,22 +140,27 @@ def moment_of(cell: Cell, moments: list, seed: int, early: tuple = ()) -> int:
 # ---------------------------------------------------------------- what is held
 
 
-# Of a module that ended without a word; one that broke off has more than this.
+# Ansible's own words where no code can be, as the module never came to an answer: {what docs/troubleshooting.md has: what a failure's message is}.
 KILLED = "Module result deserialization failed"
+OWN_WORDS = {
+    KILLED: rf"{KILLED}: No start of json char found",
+    "Incorrect su password": r"(Task failed: )?Incorrect su password",
+    "Incorrect sudo password": r"(Task failed: )?Incorrect sudo password",
+}
 
 
 def own_word(failure: dict) -> str | None:
-    """What Ansible itself says where no code can be: the module never came to an answer."""
+    """One that broke off has more than these words."""
     if failure.get("unreachable"):
         return "UNREACHABLE"
-    return KILLED if failure["msg"] == f"{KILLED}: No start of json char found" else None
+    return next((word for word, pattern in OWN_WORDS.items() if re.fullmatch(pattern, failure["msg"])), None)
 
 
 def codes(page: str) -> set:
-    """The codes that docs/troubleshooting.md has, and Ansible's own words for a host that it cannot reach and for a module that was killed."""
+    """The codes that docs/troubleshooting.md has, and Ansible's own words for a host that it cannot reach and for a module that never answered."""
     firsts = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
     return {code for first in firsts for code in re.findall(r"`(\w+)`", first)} | {
-        word for word in ("UNREACHABLE", KILLED) if re.search(f"`{word}!?`", page)
+        word for word in ("UNREACHABLE", *OWN_WORDS) if re.search(f"`{word}!?`", page)
     }
 
 

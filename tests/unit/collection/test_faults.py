@@ -20,6 +20,7 @@ from fault_emulated import EARLY, ON_MACHINE, fill
 from fault_suite import (
     BUILT_BEFORE,
     KILLED,
+    OWN_WORDS,
     STAGES,
     Cell,
     Strike,
@@ -216,7 +217,7 @@ LOST = {"host": "hypervisor01", "msg": "x", "failure": {"code": "run_lost"}}
 
 def test_codes_of_the_page():
     assert codes(PAGE) == {"run_lost", "run_exists", "UNREACHABLE"}
-    assert {"points_failed", "UNREACHABLE", KILLED} <= codes(
+    assert {"points_failed", "UNREACHABLE", *OWN_WORDS} <= codes(
         (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     )
 
@@ -227,6 +228,8 @@ def test_a_failure_that_is_named_is_named():
     assert unnamed([{"host": "target01", "msg": "ssh", "unreachable": True}], codes(PAGE), HOSTS) == []
     killed = {"host": "target01", "msg": f"{KILLED}: No start of json char found"}
     assert unnamed([killed], codes(f"{PAGE}\n`{KILLED}` is, too."), HOSTS) == []
+    refused = {"host": "target01", "msg": "Task failed: Incorrect su password"}
+    assert unnamed([refused], codes(f"{PAGE}\n`Incorrect su password` is, too."), HOSTS) == []
     # On a page without it, and with a traceback, nothing can be looked up.
     assert (
         unnamed([killed], codes(PAGE), HOSTS)
