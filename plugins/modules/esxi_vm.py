@@ -30,8 +30,10 @@ options:
       - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
       - V(released) only lets go of a datastore that is lost, so that it can be recreated - of the machine when it is there, else of its disks there, which
         V(present) then adds again; see M(storlab.testbed.esxi_datastore).
+      - V(installed) takes the answer file of O(unattended) out of its drive and deletes it with the password in it, once Windows is installed. After that
+        V(present) does not put it back.
     type: str
-    choices: [present, absent, zeroed, released]
+    choices: [present, absent, zeroed, released, installed]
     default: present
   name:
     description: Name of the machine.
@@ -47,7 +49,7 @@ options:
     type: bool
     default: false
   datastore:
-    description: Datastore with the machine's files. Required when O(state=present).
+    description: Datastore with the machine's files. Required when O(state=present) or O(state=installed).
     type: str
   guest_id:
     description: The guest's system as the host names it, such as V(debian12_64Guest). Required for an empty machine.
@@ -122,6 +124,59 @@ options:
       datastore:
         description: Datastore of the image. By default O(datastore).
         type: str
+  unattended:
+    description:
+      - Install Windows Server from O(iso) without a question. The answer file is generated, put on an ISO image of its own with Python's C(pycdlib), uploaded
+        to the folder C(storlab-<testbed>) of O(datastore) and mounted in a second drive, until O(state=installed) or O(state=absent) deletes it.
+      - The machine needs one disk, at C(ide) or C(nvme), which Setup wipes, and cards C(e1000e) or C(e1000); others can be added after the installation.
+      - While the machine runs, the image is neither replaced nor put back. The steps show the answers without password and key.
+      - At the first logon WinRM gets a certificate that the machine makes itself, and listens over HTTPS alone. No real Windows Setup has read this file.
+    type: dict
+    version_added: 1.1.0
+    suboptions:
+      administrator_password:
+        description: Password of the user Administrator, 8 to 127 characters of three kinds.
+        type: str
+        required: true
+      product_key:
+        description: Your key. An evaluation medium needs none.
+        type: str
+      image_name:
+        description: Name of the image on the medium, such as V(Windows Server 2012 R2 SERVERSTANDARD).
+        type: str
+      image_index:
+        description: Its number, in place of O(unattended.image_name).
+        type: int
+      host_name:
+        description: Name of the machine for itself. By default O(name).
+        type: str
+      language:
+        description: Language of the medium.
+        type: str
+        default: en-US
+      locale:
+        description: Formats and keyboard. By default O(unattended.language).
+        type: str
+      time_zone:
+        description: Time zone as Windows names it.
+        type: str
+        default: UTC
+      address:
+        description: Address with prefix of the first card, such as V(192.0.2.11/24). Without it the machine asks DHCP.
+        type: str
+      gateway:
+        description: Router of O(unattended.address).
+        type: str
+      dns:
+        description: Name servers, with O(unattended.address).
+        type: list
+        elements: str
+        default: []
+      reachable_from:
+        description: Networks that the firewall lets in to WinRM, or V(LocalSubnet), or V(Any).
+        type: list
+        elements: str
+        default: [LocalSubnet]
   nics:
     description: The network cards, in their order.
     type: list
@@ -230,6 +285,39 @@ EXAMPLES = r"""
     restart: true
     disks:
       - name: data
+
+- name: A machine on which Windows Server installs itself
+  storlab.testbed.esxi_vm:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    name: ramdisk01
+    power: "on"
+    datastore: local
+    guest_id: windows8Server64Guest
+    vcpus: 2
+    memory_mib: 12288
+    disks:
+      - {name: system, size_mib: 40960, controller: ide, provisioning: thin}
+    iso:
+      src: /srv/images/windows-2012r2.iso
+    unattended:
+      administrator_password: "{{ vaulted_windows_password }}"
+      image_name: Windows Server 2012 R2 SERVERSTANDARD
+      address: 192.0.2.11/24
+    nics:
+      - {network: VM Network, type: e1000e}
+
+- name: Delete the answer file and its password after the installation
+  storlab.testbed.esxi_vm:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    state: installed
+    name: ramdisk01
+    datastore: local
 """
 
 RETURN = r"""
@@ -417,7 +505,7 @@ from ..module_utils.esxi import session as esxi
 def main() -> None:
     module = AnsibleModule(
         argument_spec={**esxi.spec(env_fallback), **guest.SPEC},
-        required_if=[("state", "present", ["datastore"])],
+        required_if=[("state", "present", ["datastore"]), ("state", "installed", ["datastore"])],
         supports_check_mode=True,
     )
     with failures_of(module):

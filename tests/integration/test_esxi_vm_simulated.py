@@ -866,3 +866,122 @@ def test_an_image_goes_into_folders_that_are_made_for_it_and_go_with_it(sim, vm_
     sim.done(**asked)
     sim.done(name=vm_name, state="absent", datastore=sim.store.name, iso=asked["iso"])
     assert not folder.exists()
+
+
+# ---------------------------------------------------------------- Windows that installs itself; the host is simulated, and no Windows runs in it
+
+WINDOWS_PASSWORD = "sl-Windows-pw-4711"
+KEY = "AAAA1-BBBB2-CCCC3-DDDD4-EEEE5"
+
+
+def unattended(sim, vm_name, tmp_path) -> dict:
+    image = tmp_path / "windows.iso"
+    image.write_bytes(os.urandom(100_003))
+    return {
+        "name": vm_name,
+        **GUEST,
+        "disks": [{"name": "system", "size_mib": 16, "controller": "ide", "provisioning": "thin"}],
+        "iso": {"src": str(image), "path": "windows.iso"},
+        "unattended": {
+            "administrator_password": WINDOWS_PASSWORD,
+            "product_key": KEY,
+            "image_index": 1,
+            "host_name": "RAM01",
+        },
+        "nics": [{"network": sim.network, "type": "e1000e"}],
+        "power": "on",
+    }
+
+
+def drives(sim, vm_name) -> list:
+    return [
+        getattr(device.backing, "fileName", None)
+        for device in sim.vm(vm_name).config.hardware.device
+        if isinstance(device, vim.vm.device.VirtualCdrom)
+    ]
+
+
+def test_answer_file_has_a_drive_of_its_own_until_windows_is_installed(sim, vm_name, tmp_path):
+    asked = unattended(sim, vm_name, tmp_path)
+    foreseen = sim.done(check=True, **asked)
+    made = sim.done(**asked)
+    assert foreseen["steps"] == made["steps"]
+    assert ops(made) == [
+        "upload_iso",
+        "upload_answers",
+        "create",
+        "add_disk",
+        "add_cdrom",
+        "add_cdrom",
+        "add_nic",
+        "power_on",
+    ]
+    shown = json.dumps({key: made[key] for key in ("steps", "diff")})
+    assert WINDOWS_PASSWORD not in json.dumps(made) and KEY not in json.dumps(made) and "RAM01" in shown
+    answers = f"[{sim.store.name}] storlab-tb-vm/{vm_name}-answers.iso"
+    assert drives(sim, vm_name) == [f"[{sim.store.name}] windows.iso", answers]
+    there = sim.path(answers)
+    assert WINDOWS_PASSWORD.encode() in there.read_bytes()
+    # The note beside it has no digest, by which a password could be guessed.
+    sidecar = json.loads(Path(f"{there}.storlab.json").read_text())
+    assert set(sidecar) == {"storlab.testbed", "size_bytes", "folders"}
+    # Under a machine that runs nothing is replaced.
+    assert sim.done(**asked)["changed"] is False
+
+    ended = {"name": vm_name, "state": "installed", "datastore": sim.store.name}
+    planned = sim.done(check=True, **ended)
+    assert there.exists()
+    assert ops(planned) == ops(sim.done(**ended)) == ["extra_config", "eject", "remove_iso"]
+    assert drives(sim, vm_name)[0] == f"[{sim.store.name}] windows.iso" and answers not in drives(sim, vm_name)
+    assert not there.parent.exists() and sim.vm(vm_name).runtime.powerState == "poweredOn"
+    assert sim.done(**ended)["changed"] is False
+    # It is not put back, not even when the machine is off.
+    wait(sim.vm(vm_name).PowerOffVM_Task())
+    assert ops(sim.done(**asked)) == ["power_on"] and not there.parent.exists()
+    gone = {"name": vm_name, "state": "absent", "iso": asked["iso"], "datastore": sim.store.name}
+    assert ops(sim.done(**gone)) == ["kill", "destroy", "remove_iso"]
+
+
+@pytest.mark.parametrize("moment", ["uploaded", "made"])
+def test_answer_file_of_a_run_that_was_cut_goes_with_the_teardown(sim, vm_name, tmp_path, moment):
+    asked = unattended(sim, vm_name, tmp_path)
+    sim.done(**asked)
+    there = sim.path(f"[{sim.store.name}] storlab-tb-vm/{vm_name}-answers.iso")
+    if moment == "uploaded":
+        # As it is when the run ends between the upload and the machine.
+        kept = {path.name: path.read_bytes() for path in there.parent.iterdir()}
+        wait(sim.vm(vm_name).PowerOffVM_Task())
+        wait(sim.vm(vm_name).Destroy_Task())
+        there.parent.mkdir(exist_ok=True)
+        for name, content in kept.items():
+            (there.parent / name).write_bytes(content)
+    gone = {"name": vm_name, "state": "absent", "iso": asked["iso"], "datastore": sim.store.name}
+    foreseen = sim.done(check=True, **gone)
+    assert there.exists()
+    ended = sim.done(**gone)
+    assert foreseen["steps"] == ended["steps"] and ops(ended).count("remove_iso") == 2
+    assert not there.parent.exists() and sim.vm(vm_name) is None
+    assert sim.done(**gone)["changed"] is False
+
+
+def test_answer_file_of_a_creation_that_fails_goes_at_once(sim, vm_name, tmp_path):
+    asked = unattended(sim, vm_name, tmp_path)
+    there = sim.path(f"[{sim.store.name}] storlab-tb-vm/{vm_name}-answers.iso")
+    for method in ("CreateVM_Task", "ReconfigVM_Task"):
+        sim.order("fault", method=method, fault="NoPermission", times=1)
+        with unchanged(sim.files()):
+            assert sim.broken(**asked)["code"] == "no_permission"
+        assert not there.parent.exists() and sim.vm(vm_name) is None
+
+
+def test_file_of_others_in_the_place_of_the_answer_file_is_kept(sim, vm_name, tmp_path):
+    asked = unattended(sim, vm_name, tmp_path)
+    there = sim.path(f"[{sim.store.name}] storlab-tb-vm/{vm_name}-answers.iso")
+    there.parent.mkdir()
+    there.write_bytes(b"theirs")
+    assert sim.refused(**asked)["code"] == "iso_foreign"
+    gone = {"name": vm_name, "state": "absent", "iso": asked["iso"], "datastore": sim.store.name}
+    assert sim.done(**gone)["changed"] is False
+    assert there.read_bytes() == b"theirs"
+    there.unlink()
+    there.parent.rmdir()

@@ -56,5 +56,5 @@ def test_what_the_collection_needs_is_taken_from_it(tmp_path):
     needed = yaml.safe_load(done.stdout)
     python = {re.split(r"[>=<]", line)[0] for line in needed["python"]}
     system = {tuple(line.split("  #")[0].split()) for line in needed["system"]}
-    assert python == {"pyvmomi", "pypsrp"}
+    assert python == {"pyvmomi", "pypsrp", "pycdlib"}
     assert system == {("openssh-clients", "[platform:rpm]"), ("openssh-client", "[platform:dpkg]")}

@@ -40,6 +40,7 @@ class Step(TypedDict, total=False):
     cache: Any
     array: Any
     lun: Any
+    image: Any
     module: Any
     nic: Any
     off: Any

@@ -16,7 +16,7 @@ has none: then it means the disk at that place, when its file is in the folder o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure
@@ -126,8 +126,8 @@ def lost(state: MachineState, path: str | None) -> bool:
     return any((path or "").startswith(f"[{name}] ") for name in state["lost"])
 
 
-def letting_go(state: MachineState, image: str | None) -> list[Any]:
-    """Steps that take out what others attached, so that it is there after the machine is gone. image: the testbed's own ISO image."""
+def letting_go(state: MachineState, images: Sequence[str]) -> list[Any]:
+    """Steps that take out what others attached, so that it is there after the machine is gone. images: the testbed's own ISO images."""
     mine = [disk["key"] for disk in owned(state).values()]
     steps = [
         _let_go("detach", disk, disk["path"], "disk")
@@ -137,7 +137,7 @@ def letting_go(state: MachineState, image: str | None) -> list[Any]:
     steps += [
         _let_go("eject", drive, drive["iso"], "image")
         for drive in state["cdroms"]
-        if (drive["iso"] or "").startswith("[") and drive["iso"] != image and not lost(state, drive["iso"])
+        if (drive["iso"] or "").startswith("[") and drive["iso"] not in images and not lost(state, drive["iso"])
     ]
     return steps + [_let_go("detach", device, device["path"], device["kind"]) for device in state["files"]]
 

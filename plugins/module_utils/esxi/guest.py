@@ -13,14 +13,14 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.steps import Step, shown
-from . import machine_plan
+from . import machine_plan, unattended
 from .belongings import kept
 from .datastore import rescanned
 from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
 from .params import VmParams
 from .session import Session
-from .states import HostSystem, IsoWant, MachineFacts, MachineWant, VirtualMachine
-from .transfer import Import, IsoStore, Ova, iso_plan, local_file
+from .states import HostSystem, IsoWant, MachineFacts, MachineState, MachineWant, VirtualMachine
+from .transfer import AnswerStore, Import, IsoStore, Ova, answers_to_come, iso_plan, local_file
 
 DISK: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -41,7 +41,7 @@ DISK: dict[str, Any] = {
 }
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent", "zeroed", "released"], "default": "present"},
+    "state": {"type": "str", "choices": ["present", "absent", "zeroed", "released", "installed"], "default": "present"},
     "name": {"type": "str", "required": True},
     "power": {"type": "str", "choices": ["on", "off", "as_is"], "default": "as_is"},
     "restart": {"type": "bool", "default": False},
@@ -55,6 +55,7 @@ SPEC: dict[str, Any] = {
         "type": "dict",
         "options": {"src": {"type": "path"}, "path": {"type": "str"}, "datastore": {"type": "str"}},
     },
+    "unattended": {"type": "dict", "options": unattended.SPEC},
     "nics": {
         "type": "list",
         "elements": "dict",
@@ -111,6 +112,42 @@ class Source:
             self.machine.create()
 
 
+class Answers:
+    """The answer file of an unattended installation, which is put into a drive until the installation has ended, and never under a machine that runs."""
+
+    def __init__(
+        self, session: Session, host: HostSystem, params: VmParams, want: MachineWant, state: MachineState | None
+    ) -> None:
+        self.session, self.host, self.testbed_id = session, host, want["testbed_id"]
+        self.words: Any = unattended.check(params) if params["unattended"] else None
+        self.iso: IsoWant | None = None
+        self.store: Any = None
+        self.steps: list[Step] = []
+        done = state is not None and state["extra"].get(machine_plan.INSTALLED_KEY) == "TRUE"
+        running = state is not None and state["power"] != "off"
+        if self.words and not done and not running:
+            unattended.check_machine(params)
+            self.iso = unattended.answers_of(want["testbed_id"], want["name"], want["datastore"])
+            want["answers"] = self.iso
+
+    def plan(self, to_come: Mapping[str, object]) -> None:
+        """The step that uploads it. to_come: the datastores that the same build makes."""
+        if self.iso and self.iso["datastore"] in to_come:
+            self.steps = answers_to_come(self.iso, self.words)
+        elif self.iso:
+            self.store = AnswerStore(self.session, self.host, self.iso, self.testbed_id)
+            self.steps = self.store.plan_answers(self.words)
+
+    def upload(self) -> None:
+        for step in self.steps:
+            self.store.upload_answers(step, self.words)
+
+    def take_back(self) -> None:
+        """However often it was uploaded: it holds a password, and the next run makes it again."""
+        if self.steps:
+            self.store.remove()
+
+
 def present(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
     want = machine_plan.check(params)
     vm, here = find(session, host, want["name"])
@@ -118,6 +155,7 @@ def present(session: Session, host: HostSystem, params: VmParams, check_mode: bo
     if state is not None:
         machine_plan.own(state, want)
         state = look_beside(session, vm, state) if state["building"] else state
+    answers = Answers(session, host, params, want, state)
     machine = Machine(session, host, vm, want)
     moves = away(session, host, vm) if state is not None and not here else []
     facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
@@ -129,7 +167,21 @@ def present(session: Session, host: HostSystem, params: VmParams, check_mode: bo
     coming = bool(iso and iso["datastore"] in to_come)
     image: Any = IsoStore(session, host, iso, want["testbed_id"]) if iso and not coming else None
     steps = machine_plan.plan(state, want, facts, source.state if source else None)
+    answers.plan(to_come)
     uploads = image.plan() if image else upload_to_come(iso, want["testbed_id"]) if coming else []
+
+    def upload() -> None:
+        if uploads:
+            image.upload(uploads[0])
+        answers.upload()
+
+    def take_back() -> None:
+        try:
+            answers.take_back()
+        finally:
+            if uploads and uploads[0]["was"] is None:
+                image.remove()
+
     if not check_mode:
         if moves:
             machine.move()
@@ -140,11 +192,11 @@ def present(session: Session, host: HostSystem, params: VmParams, check_mode: bo
             facts,
             steps,
             source,
-            lambda: image.upload(uploads[0]) if uploads else None,
-            lambda: image.remove() if uploads and uploads[0]["was"] is None else None,
+            upload,
+            take_back,
         )
         state = read(session, host, machine.vm) if steps else state
-    result = shown([*moves, *uploads, *steps])
+    result = shown([*moves, *uploads, *answers.steps, *steps])
     if state is not None and not (check_mode and state["building"]):
         reserved = state["locked"] and state["reservation_mib"] == state["memory_mib"]
         result["vm"] = {
@@ -220,10 +272,12 @@ def carry_out(
 
 def absent(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
     image: Any = IsoStore.of(session, host, params) if params["state"] == "absent" else None
+    answers: Any = AnswerStore.of(session, host, params) if params["state"] == "absent" else None
     want: MachineWant = {
         "name": params["name"],
         "testbed_id": params["testbed_id"],
         "iso": image.iso if image else None,
+        "answers": answers.iso if answers else None,
     }
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None
@@ -238,12 +292,14 @@ def absent(session: Session, host: HostSystem, params: VmParams, check_mode: boo
         state = look_beside(session, vm, state)
     steps = (machine_plan.absent_plan if params["state"] == "absent" else machine_plan.released_plan)(state, want)
     left = kept(steps, state)
-    removal = image.removal(params["name"]) if image else []
+    removals = [(each, each.removal(params["name"])) for each in (image, answers) if each]
     if not check_mode:
         Machine(session, host, vm, want).apply(steps, state, {})
-        if removal:
-            image.remove()
-    return {**shown([*steps, *removal]), **({"kept_for_others": left} if params["state"] == "absent" else {})}
+        for each, removal in removals:
+            if removal:
+                each.remove()
+    gone = [step for _each, removal in removals for step in removal]
+    return {**shown([*steps, *gone]), **({"kept_for_others": left} if params["state"] == "absent" else {})}
 
 
 def zeroed(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
@@ -256,6 +312,27 @@ def zeroed(session: Session, host: HostSystem, params: VmParams, check_mode: boo
     return shown(steps)
 
 
+def installed(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
+    """The answer file's image goes, and with it the password; the note comes first, so that no later run puts it back."""
+    answers = AnswerStore(
+        session,
+        host,
+        unattended.answers_of(params["testbed_id"], params["name"], params["datastore"]),
+        params["testbed_id"],
+    )
+    want: MachineWant = {"name": params["name"], "testbed_id": params["testbed_id"], "answers": answers.iso}
+    vm, _here = find(session, host, params["name"])
+    state: Any = read(session, host, vm) if vm is not None else None
+    steps, removal = machine_plan.installed_plan(state, want), answers.removal(params["name"])
+    if not check_mode:
+        Machine(session, host, vm, want).apply(steps, state, {})
+        if removal:
+            answers.remove()
+    return shown([*steps, *removal])
+
+
 def ensure(session: Session, params: VmParams, check_mode: bool) -> dict[str, Any]:
-    work = {"present": present, "absent": absent, "released": absent, "zeroed": zeroed}[params["state"]]
+    work = {"present": present, "absent": absent, "released": absent, "zeroed": zeroed, "installed": installed}[
+        params["state"]
+    ]
     return work(session, session.host(), params, check_mode)

@@ -18,7 +18,7 @@ from .datastore import on_disks
 from .datastore_contents import datastore as find_datastore
 from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan, free_lun
 from .session import POLL_S, STAMP_KEY, Session
-from .states import HostSystem, MachineFacts, MachineState, VirtualMachine
+from .states import HostSystem, IsoWant, MachineFacts, MachineState, VirtualMachine
 
 SHUTDOWN_S = 60
 # Steps that are parts of one and the same reconfiguration.
@@ -578,11 +578,11 @@ class Machine:
                 extra.update(step["values"])
             elif op == "add_cdrom":
                 drive = self.vim.vm.device.VirtualCdrom(
-                    key=-901,
+                    key=-901 - len(spec.deviceChange),
                     controllerKey=self._controller(keys, step["place"], spec),
                     unitNumber=step["place"]["unit"],
                 )
-                spec.deviceChange.append(self._change("add", self._with_iso(drive)))
+                spec.deviceChange.append(self._change("add", self._with_iso(drive, step["image"])))
             elif op in ("detach", "delete_disk"):
                 # Without an operation on it the file stays.
                 file_operation = "destroy" if op == "delete_disk" else None
@@ -594,7 +594,7 @@ class Machine:
                 )
                 spec.deviceChange.append(self._change("edit", drive))
             elif op == "mount_iso":
-                spec.deviceChange.append(self._change("edit", self._with_iso(self._device(step["key"]))))
+                spec.deviceChange.append(self._change("edit", self._with_iso(self._device(step["key"]), step["image"])))
             else:
                 spec.deviceChange += self._nic(step)
         spec.extraConfig = self.options(extra)
@@ -657,8 +657,7 @@ class Machine:
         )
         return self._change("add", device, "create")
 
-    def _with_iso(self, drive: Any) -> Any:
-        iso = self.want["iso"]
+    def _with_iso(self, drive: Any, iso: IsoWant) -> Any:
         drive.backing = self.vim.vm.device.VirtualCdrom.IsoBackingInfo(
             fileName=iso["backing"], datastore=find_datastore(self.session, self.host, iso["datastore"])
         )

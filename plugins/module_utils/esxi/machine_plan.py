@@ -41,6 +41,8 @@ from .states import DiskWant, InstallationWant, IsoWant, MachineFacts, MachineSt
 
 # Set while a machine is being made: what carries it was interrupted, has never run, and is made again.
 BUILDING_KEY = "storlab.building"
+# Set when an unattended installation has ended: its answer file is not put into a drive again.
+INSTALLED_KEY = "storlab.installed"
 # Without it a guest sees no serial numbers of its disks.
 UUID_KEY = "disk.EnableUUID"
 MIB = 1048576
@@ -304,8 +306,23 @@ class Slots:
         return f"taken are {', '.join(taken) or 'none'}"
 
 
-def place(want: MachineWant, state: MachineState) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """({disk's name: place}, place of a CD-ROM drive that is missing or None)."""
+def drives(want: MachineWant, state: MachineState) -> list[tuple[IsoWant, dict[str, Any] | None]]:
+    """[(image, the CD-ROM drive that it belongs in, or None while there is none)]: the user's in the first drive, that of the answer file in another."""
+    there = state["cdroms"]
+    pairs: list[tuple[IsoWant, dict[str, Any] | None]] = []
+    if want.get("iso"):
+        pairs.append((want["iso"], there[0] if there else None))
+    if want.get("answers"):
+        image: IsoWant = want["answers"]
+        others = there[len(pairs) :]
+        own = next((drive for drive in others if drive["iso"] == image["backing"]), None)
+        empty = next((drive for drive in others if not drive["iso"]), None)
+        pairs.append((image, own or empty))
+    return pairs
+
+
+def place(want: MachineWant, state: MachineState) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """({disk's name: place}, places of the CD-ROM drives that are missing)."""
     known = records(state)
     slots = Slots(state, [known[disk["name"]] for disk in want["disks"] if disk["name"] in known])
     places = {}
@@ -329,12 +346,12 @@ def place(want: MachineWant, state: MachineState) -> tuple[dict[str, Any], dict[
             **spot,
             "new_controller": (FAMILIES[spot["controller"]], spot["bus"]) not in slots.there,
         }
-    drive = (
+    missing = [
         slots.take("ide", None, None, f"the CD-ROM drive of {want['name']}")
-        if want["iso"] and not state["cdroms"]
-        else None
-    )
-    return places, drive
+        for _image, drive in drives(want, state)
+        if drive is None
+    ]
+    return places, missing
 
 
 def _refuse_occupied(
@@ -404,14 +421,13 @@ def changes(state: MachineState, want: MachineWant, facts: MachineFacts) -> list
     unnoted = {} if state["building"] else belongings.completed(state)
     if unnoted:
         step("record_disks", name, "known by their places", "known by their UUIDs", values=unnoted)
-    places, drive = place(want, state)
+    places, missing = place(want, state)
     _disks(state, want, facts, places, step)
-    if want["iso"]:
-        now = state["cdroms"][0] if state["cdroms"] else None
+    for image, now in drives(want, state):
         if now is None:
-            step("add_cdrom", name, None, want["iso"]["backing"], off=True, place=drive)
-        elif now["iso"] != want["iso"]["backing"]:
-            step("mount_iso", name, now["iso"], want["iso"]["backing"], key=now["key"])
+            step("add_cdrom", name, None, image["backing"], off=True, place=missing.pop(0), image=image)
+        elif now["iso"] != image["backing"]:
+            step("mount_iso", name, now["iso"], image["backing"], key=now["key"], image=image)
     for number, nic in enumerate(want["nics"]):
         if nic["network"] not in facts["networks"]:
             raise bad_value(
@@ -691,11 +707,11 @@ def absent_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
     if not state["accessible"]:
         return [*_kill(state, want), _forget(state, want)]
     belongings.refuse_snapshots(state, want["name"])
-    image = want.get("iso")
+    images = [image["backing"] for image in (want.get("iso"), want.get("answers")) if image]
     steps = [
         *_kill(state, want),
         *lost_parts(state),
-        *belongings.letting_go(state, image["backing"] if image else None),
+        *belongings.letting_go(state, images),
     ]
     if belongings.beside(state):
         return steps + _dismantle(state, want)
@@ -734,6 +750,24 @@ def released_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
         return absent_plan(state, want)
     parts = lost_parts(state)
     return [*_kill(state, want), *parts] if parts else []
+
+
+def installed_plan(state: MachineState | None, want: MachineWant) -> list[Step]:
+    """Notes that the installation has ended, and takes the answer file's image out of the drive."""
+    if state is None:
+        raise Failure(
+            "vm_missing", f"There is no virtual machine {want['name']}.", "Build it first.", name=want["name"]
+        )
+    own(state, want)
+    backing = want["answers"]["backing"]
+    steps: list[Step] = []
+    if state["extra"].get(INSTALLED_KEY) != "TRUE":
+        steps.append({"op": "extra_config", "target": INSTALLED_KEY, "was": None, "will": "as given", "value": "TRUE"})
+    return steps + [
+        {"op": "eject", "target": backing, "was": "the answer file's image", "will": None, "key": drive["key"]}
+        for drive in state["cdroms"]
+        if drive["iso"] == backing
+    ]
 
 
 def _kill(state: MachineState, want: MachineWant) -> list[Any]:

@@ -146,6 +146,21 @@ class VmIsoOption(TypedDict):
     datastore: Any
 
 
+class VmUnattendedOption(TypedDict):
+    administrator_password: str
+    product_key: Any
+    image_name: Any
+    image_index: Any
+    host_name: Any
+    language: str
+    locale: Any
+    time_zone: str
+    address: Any
+    gateway: Any
+    dns: list[str]
+    reachable_from: list[str]
+
+
 class VmNicOption(TypedDict):
     network: str
     type: str
@@ -164,6 +179,7 @@ class VmParams(ConnectionParams):
     reserve_memory: bool
     disks: list[VmDiskOption]
     iso: Any
+    unattended: Any
     nics: list[VmNicOption]
     extra_config: dict[str, Any]
     template: Any

@@ -313,6 +313,7 @@ class MachineWant(TypedDict, total=False):
     extra: dict[str, str]
     disks: list[DiskWant]
     iso: Any  # an IsoWant, or None
+    answers: Any  # the same, of the image with the answer file
 
 
 class MachineFacts(TypedDict, total=False):

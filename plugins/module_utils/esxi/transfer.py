@@ -19,7 +19,7 @@ import ssl
 import tarfile
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -29,6 +29,7 @@ from .machine_plan import iso_of
 from .params import VmParams
 from .session import POLL_S, STAMP_KEY, Session, error_text
 from .states import HostSystem, IsoWant, MachineWant
+from .unattended import answers_of, image_of, summary
 
 BLOCK_BYTES = 1 << 20
 DESCRIPTOR_BYTES = 16 << 20
@@ -148,14 +149,18 @@ class IsoStore:
         return sidecar if isinstance(sidecar, dict) else None
 
     def upload(self, step: Step) -> None:
+        """The file as it is where the task runs."""
+        with open(self.iso["src"], "rb") as stream:
+            self.send(step, stream)
+
+    def send(self, step: Step, content: Any) -> None:
         """The sidecar goes first: what is left of an upload that breaks off is then known to be the testbed's, and to be incomplete."""
         if step["was"] is not None:
             self._delete(self.iso["path"])
         made = self._make_folders() or (self.sidecar() or {}).get("folders", [])
         kept = {STAMP_KEY: self.testbed_id, **step["local"], **({"folders": made} if made else {})}
         self.session.file("PUT", self.store, self.iso["sidecar"], json.dumps(kept).encode())
-        with open(self.iso["src"], "rb") as stream:
-            self.session.file("PUT", self.store, self.iso["path"], stream)
+        self.session.file("PUT", self.store, self.iso["path"], content)
 
     def removal(self, name: str) -> list[Step]:
         """Steps that take away an image that the testbed uploaded, when no other machine has it in its drive."""
@@ -208,6 +213,39 @@ class IsoStore:
                 name=name, datacenter=self.session.datacenter(self.store)
             )
         self.session.wait(task, what)
+
+
+class AnswerStore(IsoStore):
+    """The image with the answer file of an unattended installation, on its datastore. It is made in memory, and no digest of it is kept.
+
+    It holds a password, which a digest would let others try out.
+    """
+
+    @classmethod
+    def of(cls, session: Session, host: HostSystem, params: VmParams) -> Any:
+        """None when there is nothing to find it on."""
+        store = find_datastore(session, host, params["datastore"]) if params["datastore"] else None
+        if store is None or not store.summary.accessible:
+            return None
+        return cls(
+            session, host, answers_of(params["testbed_id"], params["name"], params["datastore"]), params["testbed_id"]
+        )
+
+    def plan_answers(self, words: Mapping[str, Any]) -> list[Step]:
+        """The step that brings the image there, over what a cut run has left."""
+        size = self.size()
+        if size is not None:
+            # Refuses a file of others.
+            iso_plan(self.iso, self.testbed_id, size, self.sidecar(), {"sha256": "", "size_bytes": 0})
+        return answers_to_come(self.iso, words, f"{size} bytes" if size is not None else None)
+
+    def upload_answers(self, step: Step, words: Mapping[str, Any]) -> None:
+        content = image_of(words)
+        self.send({**step, "local": {"size_bytes": len(content)}}, content)
+
+
+def answers_to_come(iso: IsoWant, words: Mapping[str, Any], was: str | None = None) -> list[Step]:
+    return [{"op": "upload_answers", "target": iso["backing"], "was": was, "will": summary(words)}]
 
 
 # ---------------------------------------------------------------- OVA archives

@@ -45,7 +45,11 @@ CONTROLLER_ARROWS = {
     "report": {"compare", "store"},
 }
 # Not of the standard library, and yet in module_utils: imported when an ESXi host is spoken to, which the controller does.
-OTHERS = {"module_utils.esxi.session": {"pyVim", "pyVmomi"}, "module_utils.esxi.recording": {"pyVmomi"}}
+OTHERS = {
+    "module_utils.esxi.session": {"pyVim", "pyVmomi"},
+    "module_utils.esxi.recording": {"pyVmomi"},
+    "module_utils.esxi.unattended": {"pycdlib"},
+}
 
 
 def allowed(module: str, other: str) -> bool:

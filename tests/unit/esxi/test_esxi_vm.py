@@ -91,6 +91,7 @@ def params(**more) -> dict:
         "nics": [],
         "disks": [],
         "iso": None,
+        "unattended": None,
         "extra_config": {},
         "layers": LAYERS,
         "allow_device": [],
@@ -160,11 +161,11 @@ def places(state: dict, *disks: dict, iso: bool = False) -> list:
         disks=[{**DISK, "name": f"d{number}", **disk} for number, disk in enumerate(disks)],
         iso={"src": None, "path": "a.iso", "datastore": None} if iso else None,
     )
-    found, drive = esxi_vm.place(asked, state)
+    found, missing = esxi_vm.place(asked, state)
     return [
         f"{found[disk['name']]['controller']} {found[disk['name']]['bus']}:{found[disk['name']]['unit']}"
         for disk in asked["disks"]
-    ] + ([f"drive {drive['bus']}:{drive['unit']}"] if drive else [])
+    ] + [f"drive {drive['bus']}:{drive['unit']}" for drive in missing]
 
 
 # ---------------------------------------------------------------- what is wanted
