@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ...module_utils.core.failure import Failure, bad_value
 from . import stats
@@ -16,6 +16,30 @@ from .words import verdict_words
 
 MARGIN_PERCENT = 5.0
 VERDICTS = ("worse", "better", "different", "cannot_tell", "no_verdict", "no_difference")
+
+
+class Rule(TypedDict):
+    """A rule of fail_on; metric: None where it is on all of them."""
+
+    rule: str  # as the user wrote it
+    metric: str | None
+    condition: str
+    percent: float
+
+
+class Hit(TypedDict):
+    """A figure or a point that a rule objects to, or that it cannot judge."""
+
+    rule: str
+    point: str
+    metric: str
+    text: str
+
+
+class SideHit(Hit):
+    """The same of one of several sides."""
+
+    side: str
 
 
 def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
@@ -47,10 +71,10 @@ RULE = re.compile(
 )
 
 
-def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, Any]]:
+def rules(given: list[str], metrics: list[str] | None = None) -> list[Rule]:
     """[{rule, metric, condition, percent}] of 'regression > 5 %', 'latency_p99_ns regression', 'cannot_tell', 'missing'."""
     names = [metric.name for metric in wanted_metrics(metrics)]
-    parsed = []
+    parsed: list[Rule] = []
     for text in given:
         match = RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if (
@@ -77,13 +101,13 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, 
     return parsed
 
 
-def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def hits(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
     """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
     refuse_unmeasured({row["metric"] for row in comparison["rows"]}, wanted)
     return objections(comparison, wanted)
 
 
-def refuse_unmeasured(measured: set[str], wanted: Sequence[Mapping[str, object]]) -> None:
+def refuse_unmeasured(measured: set[str], wanted: Sequence[Rule]) -> None:
     for rule in wanted:
         if rule["metric"] and rule["metric"] not in measured:
             raise Failure(
@@ -95,9 +119,9 @@ def refuse_unmeasured(measured: set[str], wanted: Sequence[Mapping[str, object]]
             )
 
 
-def objections(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def objections(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
     """The objections of the rules, see hits."""
-    met = []
+    met: list[Hit] = []
     for rule in wanted:
         if rule["condition"] == "missing":
             met += [
@@ -129,7 +153,7 @@ def objections(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list
     return met
 
 
-def _objects(rule: dict[str, Any], row: dict[str, Any]) -> bool:
+def _objects(rule: Rule, row: dict[str, Any]) -> bool:
     if rule["condition"] == "cannot_tell":
         return row["verdict"] in ("different", "cannot_tell", "no_verdict")
     if rule["condition"] == "different":
@@ -157,12 +181,12 @@ def concluded(fail_on: list[str], hits: Sequence[object], unjudged: Sequence[obj
     return {"fail_on": fail_on, "hits": hits, "unjudged": unjudged, **judged}
 
 
-def unjudged(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def unjudged(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
     """[{rule, point, metric, text}] of what the rules could neither object to nor let pass.
 
     A figure without a verdict passes a rule all the same where its interval leaves out what the rule objects to.
     """
-    left: list[dict[str, Any]] = []
+    left: list[Hit] = []
     for rule in wanted:
         if rule["condition"] not in ("regression", "different"):
             continue
@@ -184,7 +208,7 @@ def unjudged(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[d
     return left
 
 
-def _open(rule: dict[str, Any], row: dict[str, Any]) -> bool:
+def _open(rule: Rule, row: dict[str, Any]) -> bool:
     if row["verdict"] not in ("different", "cannot_tell", "no_verdict"):
         return False
     return "change_percent" not in row or worst_percent(row) > rule["percent"]

@@ -171,12 +171,12 @@ def _headline(baseline: str, sentences: list[tuple[str, str]]) -> str:
     return " ".join(part for part in (count, alike, *parts) if part)
 
 
-def hits(compared: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def hits(compared: dict[str, Any], wanted: list[gate.Rule]) -> list[gate.SideHit]:
     """[{side, rule, point, metric, text}] of what the rules object to, see gate.hits. A rule on a metric that no side has measured is a Failure."""
     gate.refuse_unmeasured({row["metric"] for side in compared["sides"] for row in side["rows"]}, wanted)
     return [{"side": side["name"], **hit} for side in compared["sides"] for hit in gate.objections(side, wanted)]
 
 
-def unjudged(compared: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def unjudged(compared: dict[str, Any], wanted: list[gate.Rule]) -> list[gate.SideHit]:
     """[{side, rule, point, metric, text}] of what the rules could not judge, see gate.unjudged."""
     return [{"side": side["name"], **entry} for side in compared["sides"] for entry in gate.unjudged(side, wanted)]

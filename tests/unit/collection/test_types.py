@@ -17,7 +17,7 @@ import write_params
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
 # Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; 15 is the goal.
-MOST_PERCENT = {"parameters": 18.7, "returns": 19.1}
+MOST_PERCENT = {"parameters": 18.5, "returns": 18.9}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),
@@ -42,6 +42,9 @@ NOUNS = {
     "Lab": ("plugin_utils.chain.nouns", "hosts", "hots"),
     "Kept": ("plugin_utils.chain.nouns", "groups", "group"),
     "Finding": ("plugin_utils.chain.nouns", "said", "sayd"),
+    "Rule": ("plugin_utils.compare.gate", "percent", "percents"),
+    "Hit": ("plugin_utils.compare.gate", "point", "points"),
+    "SideHit": ("plugin_utils.compare.gate", "side", "sied"),
     "IscsiSessionParams": ("module_utils.linux.params", "queue_depth", "queue_dept"),
     "VmParams": ("module_utils.esxi.params", "wait_for_address_s", "wait_for_adress_s"),
 }
