@@ -64,12 +64,26 @@ def filled(point: Path) -> None:
     (point / "result.json").write_text(json.dumps(result, indent=1, sort_keys=True), encoding="utf-8")
 
 
-def measure(folder: str, checkout: str) -> None:
-    """In a process of its own: what reading, working out and drawing take with the collection of this checkout."""
+def installed(checkout: str) -> str:
+    """The package of the plugins of this checkout."""
     from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
-    _AnsibleCollectionFinder(paths=[os.path.join(checkout, ".cache", "collections")])._install()
-    plugins = "ansible_collections.storlab.testbed.plugins"
+    _AnsibleCollectionFinder(paths=[os.path.join(os.path.abspath(checkout), ".cache", "collections")])._install()
+    return "ansible_collections.storlab.testbed.plugins"
+
+
+def keep_index(folder: str, checkout: str) -> None:
+    """Write the index as benchmark does when it has measured a run, and print what that took."""
+    load = importlib.import_module(f"{installed(checkout)}.plugin_utils.store.load")
+    began = time.process_time()
+    load.keep_index(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"cpu_s": time.process_time() - began, "rss_bytes": peak}))
+
+
+def measure(folder: str, checkout: str) -> None:
+    """In a process of its own: what reading, working out and drawing take with the collection of this checkout."""
+    plugins = installed(checkout)
     if os.path.isdir(os.path.join(checkout, "plugins", "plugin_utils", "report")):
         places = (f"{plugins}.plugin_utils.store", *[f"{plugins}.plugin_utils.report"] * 2)
     else:  # up to version 0.3.0
@@ -121,10 +135,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="each figure of time is the least of so many")
     parser.add_argument("--against", help="another checkout, with its link in .cache/collections, measured in turns")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--index", metavar="RUN", help="only write the index of this run, as benchmark does")
+    parser.add_argument(
+        "--write", metavar="FOLDER", help="only write a run of the first number of points there, and print its folder"
+    )
     parser.add_argument("--checkout", default=str(ROOT), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         measure(arguments.measure, arguments.checkout)
+        return
+    if arguments.index:
+        keep_index(arguments.index, arguments.checkout)
+        return
+    if arguments.write:
+        print(write(arguments.write, arguments.points[0]))
         return
     checkouts = [str(ROOT), *([os.path.abspath(arguments.against)] if arguments.against else [])]
     print(

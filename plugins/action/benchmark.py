@@ -26,7 +26,7 @@ from ..plugin_utils.benchmark.keep import keep
 from ..plugin_utils.benchmark.linux_runner import LinuxRun
 from ..plugin_utils.benchmark.outcome import points_failed
 from ..plugin_utils.benchmark.windows_runner import WindowsRun
-from ..plugin_utils.store import run_folder
+from ..plugin_utils.store import load, run_folder
 from ..plugin_utils.store.archive import unpack
 from ..plugin_utils.windows import engines as windows_engines
 
@@ -269,6 +269,7 @@ class ActionModule(CollectionAction):
             if self.agreed:
                 run_folder.note(self.run_dir, "fault", host=self.host, code=failure.code)
             raise
+        load.keep_index(self.run_dir)
         good = sum(result["status"] == "measured" for result in results.values())
         if self.args["progress"] != "none":
             say(f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s")

@@ -9,6 +9,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,7 +19,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
-from . import additions, beats, ledger, networks, point_index, store, verify
+from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
@@ -37,6 +38,8 @@ FILES = ("raw", "job", "series")  # each with what was recorded of a file
 SAME = frozenset(
     ("engine", "workload", "errors", "flags", "failures", "job", "series")
 )  # parts that many results have alike; nobody changes them
+# An index is written once it lacks so many points, and this part of those that there are: a hundred hosts that end one after another write a few.
+LACKING, LACKING_SHARE = 64, 0.05
 FILE_KEYS = ("path", "name", "sha256", "state")
 LEVELS = 5  # of mappings in a result
 
@@ -239,6 +242,26 @@ def read_run(folder: str) -> Run:
     return run
 
 
+def keep_index(folder: str) -> None:
+    """Write the index of a run that has grown by many points, so that its first report need not read them all again.
+
+    When several end at the same time, one does it for all. The index is a cache: a failure to write it is ignored, and the report reads the run.
+    """
+    try:
+        points = store.points_of(folder)
+        with run_folder.alone(points) as mine:
+            if not mine:
+                return
+            there = len(os.listdir(points))
+            with point_index.Index(folder) as index:
+                [(known,)] = index.db.execute("SELECT count(*) FROM point WHERE rest IS NOT NULL")
+            if there - known >= max(LACKING, there * LACKING_SHARE):
+                added = additions.Additions(folder, store.parse)
+                point_index.retried(folder, lambda index: _results(index, folder, points, added))
+    except (Failure, OSError, sqlite3.Error, ValueError, KeyError, TypeError, IndexError):
+        return
+
+
 def _results(
     index: point_index.Index, folder: str, points: str, added: additions.Additions
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
@@ -266,13 +289,13 @@ def _results(
     reasons, results = dict.fromkeys(missing, "it is missing"), []
     cells: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     once: dict[Any, Any] = {}
-    digests, rows = {}, []
+    digests, rows = {}, hashlib.sha256()
     for point, identity, reason, row, rest, files, sha256 in index.select(
         "point, identity, reason, row, rest, files, sha256"
     ):
         name = point_index.name_of(point)
         digests[f"points/{name}/result.json"] = sha256
-        rows.append((point, row))
+        rows.update(store.digested(point, row))
         if reason:
             reasons[name] = reason
             continue
@@ -300,7 +323,7 @@ def _results(
     damaged = [{"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())]
     known = {entry["file"] for entry in damaged}
     damaged += [entry for entry in ledger.unlike(folder, digests) if entry["file"] not in known]
-    return results, damaged, store.rows_digest(rows)
+    return results, damaged, rows.hexdigest()
 
 
 def _outdated(index: point_index.Index, folder: str) -> set[bytes]:

@@ -174,8 +174,13 @@ def rows_digest(rows: Iterable[tuple[bytes, str | None]]) -> str:
     """A checksum of what the index says of the points: [(point, row)] by name. A verdict is of these, too."""
     whole = hashlib.sha256()
     for point, row in rows:
-        whole.update(b"%b\0%b\n" % (point, (row or "").encode("utf-8", "surrogatepass")))
+        whole.update(digested(point, row))
     return whole.hexdigest()
+
+
+def digested(point: bytes, row: str | None) -> bytes:
+    """The bytes of one row in rows_digest, for a caller that reads rows one at a time."""
+    return b"%b\0%b\n" % (point, (row or "").encode("utf-8", "surrogatepass"))
 
 
 def _opened(index: point_index.Index, folder: str, points: str) -> Store:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, point_index, store, verify
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, point_index, run_folder, store, verify
 
 
 @pytest.fixture
@@ -70,6 +70,56 @@ def test_nothing_is_read_twice_and_everything_is_the_same(run, reads):
     reads.clear()
     assert told(run) == fresh and reads == []
     assert without_index(run) == fresh
+
+
+def test_a_run_that_was_indexed_when_it_ended_is_reported_without_reading_it(run, reads, monkeypatch):
+    monkeypatch.setattr(load, "LACKING", 2)
+    load.keep_index(str(run))
+    assert len(reads) == len(list((run / "points").iterdir()))
+    reads.clear()
+    assert told(run) == without_index(run)
+    # Only the folder without an index was read.
+    assert len(reads) == len(list((run / "points").iterdir()))
+
+
+def test_an_index_that_lacks_few_points_is_left_as_it_is(run, reads, monkeypatch):
+    points = sorted((run / "points").iterdir())
+    load.keep_index(str(run))
+    assert len(points) < load.LACKING and not (run / point_index.FILE).exists() and reads == []
+    monkeypatch.setattr(load, "LACKING", 2)
+    shutil.move(points[0], run.parent / "later")
+    load.keep_index(str(run))
+    kept = (run / point_index.FILE).read_bytes()
+    shutil.move(run.parent / "later", points[0])
+    reads.clear()
+    load.keep_index(str(run))
+    assert (run / point_index.FILE).read_bytes() == kept and reads == []
+    assert told(run) == without_index(run)
+
+
+def test_one_of_several_that_end_at_the_same_time_writes_the_index(run, monkeypatch):
+    monkeypatch.setattr(load, "LACKING", 2)
+    with run_folder.alone(str(run / "points")) as first, run_folder.alone(str(run / "points")) as second:
+        assert (first, second) == (True, False)
+        load.keep_index(str(run))
+        assert not (run / point_index.FILE).exists()
+    load.keep_index(str(run))
+    assert (run / point_index.FILE).exists()
+
+
+def test_an_index_that_cannot_be_written_is_no_failure_of_the_run(run, monkeypatch):
+    def full(*_arguments):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(load, "LACKING", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(point_index.Index, "replace", full)
+        load.keep_index(str(run))
+    assert sorted(path.name for path in run.iterdir()) == sorted(
+        path.name for path in run.iterdir() if path.name[0] != "."
+    )
+    assert not (run / point_index.FILE).exists()
+    assert load.keep_index(str(run / "none")) is None
 
 
 def test_an_index_of_rows_alone_is_completed(run, reads):
