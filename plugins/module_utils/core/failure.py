@@ -12,6 +12,12 @@ from typing import Any, TypedDict
 
 from .visible import visible
 
+# Printed by shells and by version managers of Python where a module's Python does not start.
+NO_PYTHON = r"python[\w.]*[:'’ ]*(?:command )?not found|python[\w.]*: No such file or directory"
+PYTHON = (
+    "Set ansible_python_interpreter of the host to a Python of 3.9 or newer that starts there; -vvv shows the rest."
+)
+
 
 class Fault(TypedDict):
     """A failure as stored results keep it: its code, and what and remedy as a text."""
@@ -47,10 +53,11 @@ class Failure(Exception):
     def of_result(result: Mapping[str, Any]) -> Failure:
         """The failure that a module reported as as_result gives it; 'module_failed' for a module that broke off before it could."""
         if "failure" not in result:
-            words = " ".join(
-                str(result[key]).strip() for key in ("msg", "module_stderr", "exception") if result.get(key)
-            )
-            return Failure("module_failed", f"The module broke off: {words[-1000:]}", "Look at the host with -vvv.")
+            # From ansible-core 2.19 on the exception is a structure, whose text does not help a reader.
+            given = (result.get(key) for key in ("msg", "module_stderr", "exception"))
+            words = " ".join(text.strip() for text in given if isinstance(text, str))
+            remedy = PYTHON if re.search(NO_PYTHON, words) else "Look at the host with -vvv."
+            return Failure("module_failed", f"The module broke off: {words[-1000:]}", remedy)
         whole = result["failure"]
         return Failure(whole["code"], whole["what"], whole["remedy"], **whole["details"])
 

@@ -108,33 +108,55 @@ def words(row: dict[str, Any], margin_percent: float) -> str:
     return wording.verdict_words(row, margin_percent)
 
 
+# The columns of a figure after its name; the last one is the wide one.
+FIGURES = ("baseline", "candidate", "change", "95 %", "could see", "verdict")
+
+
 def table(comparison: dict[str, Any]) -> list[str]:
     """The comparison as lines for a terminal."""
-    head = ("metric", "point", "baseline", "candidate", "change", "95 % interval", "p", "could see", "verdict")
-    rows = [head]
-    for row in comparison["rows"]:
-        judged = "change_percent" in row
-        rows.append(
-            (
-                wording.title(row["metric"]),
-                row["point"],
-                value(row["metric"], row["baseline"]["value"]),
-                value(row["metric"], row["candidate"]["value"]),
-                signed(row["change_percent"]) if judged else units.ABSENT,
-                interval(row) if judged else units.ABSENT,
-                probability(row["p_corrected"]) if judged else units.ABSENT,
-                wording.amount(row["visible_percent"]) if judged else units.ABSENT,
-                words(row, comparison["margin_percent"]),
-            )
-        )
-    widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
-    return [
-        "  ".join(
-            text.ljust(width) if index in (0, 1, 8) else text.rjust(width)
-            for index, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
+    rows = [
+        (row["point"], (wording.title(row["metric"]), *figures(row, comparison["margin_percent"])))
+        for row in comparison["rows"]
     ]
+    return by_points(("metric", *FIGURES), rows)
+
+
+def figures(row: dict[str, Any], margin_percent: float) -> tuple[str, ...]:
+    """The cells of a figure. p is left out: the others fit into 80 columns so, and a verdict accounts for it."""
+    judged = "change_percent" in row
+    return (
+        value(row["metric"], row["baseline"]["value"]),
+        value(row["metric"], row["candidate"]["value"]),
+        signed(row["change_percent"]) if judged else units.ABSENT,
+        _short(interval(row)) if judged else units.ABSENT,
+        wording.amount(row["visible_percent"]) if judged else units.ABSENT,
+        words(row, margin_percent),
+    )
+
+
+def _short(ends: str) -> str:
+    """'+28 … +32 %' for '+28 % … +32 %'."""
+    return ends.replace(" % …", " …") if ends.endswith("%") else ends
+
+
+def by_points(head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """The lines of a table of (point, cells), with each point as a heading: its name may be as wide as a terminal."""
+    widths = [
+        max(len(cells[index]) for cells in (head, *(cells for _point, cells in rows))) for index in range(len(head))
+    ]
+    names = len(head) - len(FIGURES)
+
+    def line(cells: tuple[str, ...]) -> str:
+        padded = [
+            text.rjust(width) if names <= index < len(head) - 1 else text.ljust(width)
+            for index, (text, width) in enumerate(zip(cells, widths))
+        ]
+        return ("  " + "  ".join(padded)).rstrip()
+
+    lines = [line(head)]
+    for point in dict.fromkeys(point for point, _cells in rows):
+        lines += [point, *(line(cells) for of, cells in rows if of == point)]
+    return lines
 
 
 def interval(row: dict[str, Any]) -> str:

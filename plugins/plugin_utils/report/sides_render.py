@@ -12,8 +12,11 @@ from ...module_utils.core import units
 from ..compare import words as wording
 from . import charts, plot
 from .compare_render import (
+    FIGURES,
     VERDICT_TITLES,
+    by_points,
     comparison_csv,
+    figures,
     filled,
     interval,
     sections,
@@ -82,22 +85,14 @@ def lines_of(compared: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, An
 
 
 def table(compared: dict[str, Any]) -> list[str]:
-    """The table as lines for a terminal: a figure of a point each, a column per side."""
-    names = [side["name"] for side in compared["sides"]]
-    rows = [["metric", "point", "baseline", *names]]
-    for metric, lines in lines_of(compared).items():
-        for name, of in lines:
-            first = next(iter(of.values()))
-            cells = [cell(of[side], compared["margin_percent"]) if side in of else units.ABSENT for side in names]
-            rows.append([wording.title(metric), name, value(metric, first["baseline"]["value"]), *cells])
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.rjust(width) if index == 2 else text.ljust(width)
-            for index, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
+    """The table as lines for a terminal: below each point its figures, a line per side."""
+    rows = [
+        (name, (wording.title(metric), side, *figures(row, compared["margin_percent"])))
+        for metric, lines in lines_of(compared).items()
+        for name, of in lines
+        for side, row in of.items()
     ]
+    return by_points(("metric", "side", *FIGURES), rows)
 
 
 def cell(row: dict[str, Any], margin_percent: float) -> str:

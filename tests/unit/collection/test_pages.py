@@ -129,7 +129,7 @@ def swallowed(text: str) -> list:
     return re.findall(r"^(?:[-*]|\d+\.) [^\n]*\n(?: +\S[^\n]*\n)*\n {4}(\S[^\n]*)$", prose(text), re.MULTILINE)
 
 
-def test_a_block_after_a_list_is_no_paragraph_of_it():
+def test_a_block_after_a_list_is_not_a_paragraph_of_it():
     assert {name: lines for name, text in TEXTS.items() if (lines := swallowed(text))} == {}
     assert swallowed("- a\n  b\n\n    make c\n\nd") == ["make c"]
     assert swallowed("- a\n\n```\nmake c\n```\n") == swallowed("a\n\n    make c\n") == []

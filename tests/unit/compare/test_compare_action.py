@@ -240,7 +240,10 @@ def test_writes_once_beside_the_candidate_and_then_finds_nothing_to_do(tmp_path,
         "junit.xml",
         "report.md",
     ]
-    assert first["verdict"] == "worse" and first["counts"]["worse"] == 7 and len(first["table"]) == 15
+    assert first["verdict"] == "worse" and first["counts"]["worse"] == 7 and len(first["table"]) == 1 + 2 + 14
+    # The figures fit into 80 columns, and each verdict may go on below them.
+    figures = [line for line in first["table"][1:] if line.startswith("  ")]
+    assert len(figures) == 14 and all(len(re.sub(r"  (better|worse|no |cannot).*", "", line)) <= 80 for line in figures)
     assert [entry["fact"] for entry in first["differences"]] == ["hosts.target01.devices.backing-a.queue.scheduler"]
     assert first["failed_points"][0]["reason"].startswith("3 <b>I/O</b>")
     before = {path: Path(path).read_bytes() for path in first["files"].values()}
@@ -335,7 +338,7 @@ def test_a_history_is_the_last_runs_before_the_candidate(tmp_path):
     assert named["failure"]["code"] == "run_missing"
     few = task(tmp_path, baseline={**here, "last": 3}, **gated)
     assert (
-        few["outcome"] == "inconclusive" and "3 of at least 8 runs of the baseline, run 5 more runs" in few["table"][1]
+        few["outcome"] == "inconclusive" and "3 of at least 8 runs of the baseline, run 5 more runs" in few["table"][2]
     )
     pattern = task(tmp_path, baseline={**here, "run_ids": ["nightly-*"]}, candidate={**here, "run_id": "nightly-after"})
     assert pattern["rows"][0]["baseline"]["runs"] == 9

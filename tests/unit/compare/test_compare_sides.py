@@ -328,8 +328,29 @@ def test_the_other_forms_say_the_same():
     assert [text.rsplit(", ", 1)[-1] for text in first.split(" | ")[2:]] == ["better", "no difference", "worse |"]
     assert "loop: backing-a" in files["report.md"]
     lines = sides_render.table(compared)
-    assert len(lines) == 15 and lines[0].split() == ["metric", "point", "baseline", "zram", "file", "loop"]
-    assert re.search(r"\+30 % \(.*better .*no difference .*worse$", lines[1])
+    assert lines[0].split() == [
+        *["metric", "side", "baseline", "candidate", "change"],
+        "95",
+        "%",
+        "could",
+        "see",
+        "verdict",
+    ]
+    assert len(lines) == 1 + 2 + 42 and [line for line in lines if not line.startswith("  ")] == [
+        f"backing-a {SMALL}",
+        f"backing-a {LARGE}",
+    ]
+    assert [re.split(" {2,}", line.strip())[:2] for line in lines[2:5]] == [
+        ["IOPS", "zram"],
+        ["IOPS", "file"],
+        ["IOPS", "loop"],
+    ]
+    assert re.search(r"\+30 %  +\+28 … \+32 % .* better, by 28 to 32 %$", lines[2])
+    assert all(
+        max(line.index(word) for word in ("better", "worse", "no diff") if word in line) <= 90
+        for line in lines
+        if line.startswith("  ") and "verdict" not in line
+    )
 
 
 def test_what_a_side_lacks_is_a_dash_and_is_listed():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure, messages
 
 # What a split at the first full stop would take apart.
@@ -32,6 +33,22 @@ def test_a_module_that_broke_off_says_what_it_left():
     failure = Failure.of_result({"failed": True, "msg": "MODULE FAILURE", "module_stderr": "no python3\n"})
     assert failure.code == "module_failed"
     assert "MODULE FAILURE no python3" in str(failure) and "-vvv" in str(failure)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "pyenv: python3.13: command not found",
+        "/bin/sh: 1: /usr/bin/python3.7: not found",
+        "bash: /usr/local/bin/python: No such file or directory",
+    ],
+)
+def test_a_python_that_does_not_start_names_the_variable(printed):
+    failure = Failure.of_result(
+        {"msg": "Module result deserialization failed", "module_stderr": printed, "exception": object()}
+    )
+    assert "ansible_python_interpreter" in failure.remedy and printed in failure.what and "object" not in failure.what
+    assert "ansible_python" not in Failure.of_result({"msg": "fio: not found: /srv/python-data"}).remedy
 
 
 def test_what_others_said_ends_in_one_full_stop():
