@@ -246,11 +246,8 @@ def test_the_playbook_asks(tmp_path):
             if not chunk:
                 break
             text += chunk
-            if (
-                replies
-                and replies[0][0] in text
-                and text.rstrip().endswith(":" if replies[0][0] in ("storage server", "that log in") else "]:")
-            ):
+            # The end of a question may have signs of the terminal behind it.
+            if replies and "]:" in text.partition(replies[0][0])[2]:
                 os.write(leader, f"{replies.pop(0)[1]}\n".encode())
                 text = ""
         assert process.wait() == 0
