@@ -13,17 +13,14 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import belongings, machine, machine_plan, transfer
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import session as esxi_session
 from pyVmomi import vim
-from test_esxi_machine import KIND, World, ended, ops, present
+from test_esxi_machine import KIND, World, ended, new_world, ops, present
 from test_esxi_vm import DISK, FACTS, MIB, UUID, failure, want, with_disk
 
 
 @pytest.fixture
 def world(monkeypatch):
-    monkeypatch.setattr(machine, "POLL_S", 0.001)
-    monkeypatch.setattr(esxi_session, "POLL_S", 0.001)
-    return World()
+    return new_world(monkeypatch)
 
 
 GOLDEN = {

@@ -251,13 +251,17 @@ class World(esxi_session.Session):
         return [device for device in self.machines[-1].config.hardware.device if isinstance(device, kind)]
 
 
-@pytest.fixture
-def world(monkeypatch):
+def new_world(monkeypatch) -> World:
     monkeypatch.setattr(machine, "POLL_S", 0.001)
     monkeypatch.setattr(esxi_session, "POLL_S", 0.001)
     # The datastores here hold no files: the image of an answer file is tried on the simulated host.
     monkeypatch.setattr(guest.AnswerStore, "of", classmethod(lambda *_given: None))
     return World()
+
+
+@pytest.fixture
+def world(monkeypatch):
+    return new_world(monkeypatch)
 
 
 NICS = [{"network": "storage", "type": "vmxnet3"}, {"network": "VM Network", "type": "e1000e"}]
