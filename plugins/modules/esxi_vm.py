@@ -132,7 +132,7 @@ options:
       - While the machine runs, the image is neither replaced nor put back. The steps show the answers without password and key.
       - At the first logon WinRM gets a certificate that the machine makes itself, and listens over HTTPS alone. No real Windows Setup has read this file.
     type: dict
-    version_added: 1.1.0
+    version_added: 1.0.0
     suboptions:
       administrator_password:
         description: Password of the user Administrator, 8 to 127 characters of three kinds.
