@@ -371,9 +371,9 @@ options:
             type: str
             choices: [read, write]
             default: read
-          benchmark_file_mib:
-            description: Size in MiB of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1024.
-            type: int
+          benchmark_file:
+            description: Size of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1GiB.
+            type: str
           path:
             description: The folder of kind V(path). With V(device) the disk to look at; by default the one that shows the serial, naa, wwid or uuid.
             type: str

@@ -251,7 +251,7 @@ def test_the_records_of_a_killed_build_are_enough_to_undo_it(share):
 def test_playbooks_keep_what_others_put_into_the_folder_of_the_testbed_and_name_it(share, tmp_path):
     """Builds, a teardown that leaves a file of others, a build that does not take what was left for its own, and one on a place that is free again."""
     before = sorted(os.walk(share)), digests(share / "deep" / "vm.img", share / "letter.txt")()
-    described = [{"name": "nas", "kind": "path", "path": str(share), "access": "write", "benchmark_file_mib": 2}]
+    described = [{"name": "nas", "kind": "path", "path": str(share), "access": "write", "benchmark_file": "2MiB"}]
     content = {
         "vars": {
             "ansible_connection": "local",

@@ -85,7 +85,7 @@ all:
       - {name: far, kind: iscsi, portal: 192.0.2.40, iqn: 'iqn.2026-11.test.array:a', lun: 3, chap_user: one, chap_password: sixteen-letters1,
          mutual_chap_user: two, mutual_chap_password: fifteen-letter2, hosts: [client01]}
       - {name: tank, kind: path, path: /tank, 'on': nas}
-      - {name: own, kind: path, path: /own, access: write, benchmark_file_mib: 64}
+      - {name: own, kind: path, path: /own, access: write, benchmark_file: 64MiB}
       - {name: lun, kind: device, serial: S1, naa: "6001", wwid: eui.01, uuid: LVM-1}
 clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
 """
@@ -100,7 +100,7 @@ OF_EXISTING = {
     "on": (", 'on': nas", ""),
     "path": ("/tank", "/other"),
     "access": ("path: /tank", "access: write, path: /tank"),
-    "benchmark_file_mib": ("file_mib: 64", "file_mib: 96"),
+    "benchmark_file": ("file: 64MiB", "file: 96MiB"),
     "serial": ("S1", "S2"),
     "naa": ("6001", "6002"),
     "wwid": ("eui.01", "eui.02"),

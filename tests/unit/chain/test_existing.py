@@ -282,7 +282,7 @@ def test_a_folder_on_a_lun_of_others_names_the_layer_that_its_host_publishes():
     }
 
 
-WRITE = NAS.replace("export: /volume1/vms}", "export: /volume1/vms, access: write, benchmark_file_mib: 96}").replace(
+WRITE = NAS.replace("export: /volume1/vms}", "export: /volume1/vms, access: write, benchmark_file: 96MiB}").replace(
     "naa: 6001405aa", "naa: 6001405aa, access: write"
 )
 
@@ -327,20 +327,20 @@ def test_workloads_that_write_are_refused_while_anything_is_only_read(others):
     [
         (
             "export: /volume1/vms",
-            "export: /volume1/vms, benchmark_file_mib: 7",
-            ["existing[0].benchmark_file_mib is 7", "access: write"],
+            "export: /volume1/vms, benchmark_file: 7MiB",
+            ["existing[0].benchmark_file is '7MiB'", "access: write"],
         ),
         ("file: big.img", "file: big.img, access: write", ["existing[1].file is 'big.img'", "no file of others"]),
         (
             "file: big.img",
-            "access: write, benchmark_file_mib: 0",
-            ["existing[1].benchmark_file_mib is 0", "size in MiB"],
+            "access: write, benchmark_file: 0MiB",
+            ["existing[1].benchmark_file is '0MiB'", "a size with its unit"],
         ),
         ("file: big.img", "access: rw", ["existing[1].access is 'rw'", "read, write"]),
         (
             "naa: 6001405aa",
-            "naa: 6001405aa, access: write, benchmark_file_mib: 7",
-            ["existing[2].benchmark_file_mib is not a word"],
+            "naa: 6001405aa, access: write, benchmark_file: 7MiB",
+            ["existing[2].benchmark_file is not a word"],
         ),
         (", naa: 6001405aa", ", access: write", ["existing[2] does not identify a disk"]),
     ],

@@ -99,7 +99,7 @@ def write(place: str, folder: str, token: str, size: int) -> None:
             raise Failure(
                 "space_short" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "folder_unwritable",
                 f"The benchmark file of {size // MIB} MiB cannot be written in {place}/{folder}: {error.strerror}.",
-                "Set a smaller benchmark_file_mib, or look at the storage.",
+                "Set a smaller benchmark_file, or look at the storage.",
                 folder=place,
             ) from None
 
@@ -111,7 +111,7 @@ def refuse_full(space: os.statvfs_result, size: int, what: str) -> None:
         raise Failure(
             "space_short",
             f"{size // MIB} MiB in {what} would leave {(free - size) // MIB} MiB free, and {reserve // MIB} MiB ({RESERVE_PERCENT} %) stay free.",
-            "Set a smaller benchmark_file_mib, or free space on that storage.",
+            "Set a smaller benchmark_file, or free space on that storage.",
             needed_bytes=size,
             available_bytes=free,
         )

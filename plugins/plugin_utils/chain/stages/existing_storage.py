@@ -25,7 +25,7 @@ from ..testbed import Context, Host, Testbed, is_by_hand, mappings
 STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
 # How large the file is that is written in a folder of the testbed's own.
-OWN_SIZE = "benchmark_file_mib"
+OWN_SIZE = "benchmark_file"
 # {kind: (kind of its layer outside of guests, words that storage of this kind has)}
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "device": ("initiator", ("path", *PROOFS)),
@@ -39,7 +39,8 @@ NECESSARY = {**NEEDED, "path": ("path",), "iscsi": ("portal", "iqn")}
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 COMMON = ("name", "kind", "hosts", "on", "access")
 # {kind: {word of the description: word of the role}} where they differ.
-RENAMED = {"device": {"path": "device"}, "path": {"path": "folder"}}
+OWN = {OWN_SIZE: "benchmark_file_mib"}
+RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}}
 Entry = dict[str, Any]
 
 
@@ -247,9 +248,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     size = entry.get(OWN_SIZE)
     if size is not None and not written(entry):
         why = "but nothing is written without access: write"
-        wrong.append(Problem(f"{variable}.{OWN_SIZE}", shown(size), why, "remove it, or add access: write"))
-    elif size is not None and (not isinstance(size, int) or size < 1):
-        wrong.append(Problem(f"{variable}.{OWN_SIZE}", shown(size), "", "write a size in MiB"))
+        wrong.append(Problem(f"{variable}.{OWN_SIZE}", f"'{size}MiB'", why, "remove it, or add access: write"))
     if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
         why = "does not identify the LUN that is to be overwritten"
         wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
