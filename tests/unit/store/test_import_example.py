@@ -83,7 +83,7 @@ def test_the_example_does_what_the_page_says(folder):
         assert len(list((folder / "imported" / side / "points").iterdir())) == 5
         assert (folder / "imported" / side / "report" / "index.html").is_file()
     # IOPS are those of the files: a quarter more.
-    ((baseline, candidate),) = re.findall(r"^IOPS .*?([\d.]+)k +([\d.]+)k", printed, re.MULTILINE)
+    ((baseline, candidate),) = re.findall(r"^ +IOPS .*?([\d.]+)k +([\d.]+)k", printed, re.MULTILINE)
     assert 1.24 < float(candidate) / float(baseline) < 1.26
 
     compare = re.sub(r', "layer": "\w+"', "", commands[commands.index("ansible-playbook storlab.testbed.compare") :])
