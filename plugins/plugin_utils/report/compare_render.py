@@ -115,13 +115,13 @@ FIGURES = ("baseline", "candidate", "change", "95 %", "could see", "verdict")
 def table(comparison: dict[str, Any]) -> list[str]:
     """The comparison as lines for a terminal."""
     rows = [
-        (row["point"], (wording.title(row["metric"]), *figures(row, comparison["margin_percent"])))
+        (row["point"], (wording.title(row["metric"]), *figure_cells(row, comparison["margin_percent"])))
         for row in comparison["rows"]
     ]
     return by_points(("metric", *FIGURES), rows)
 
 
-def figures(row: dict[str, Any], margin_percent: float) -> tuple[str, ...]:
+def figure_cells(row: dict[str, Any], margin_percent: float) -> tuple[str, ...]:
     """The cells of a figure. p is left out: the others fit into 80 columns so, and a verdict accounts for it."""
     judged = "change_percent" in row
     return (
@@ -153,10 +153,10 @@ def by_points(head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]
         ]
         return ("  " + "  ".join(padded)).rstrip()
 
-    lines = [line(head)]
-    for point in dict.fromkeys(point for point, _cells in rows):
-        lines += [point, *(line(cells) for of, cells in rows if of == point)]
-    return lines
+    of_point: dict[str, list[str]] = {}
+    for point, cells in rows:
+        of_point.setdefault(point, []).append(line(cells))
+    return [line(head), *(text for point, lines in of_point.items() for text in (point, *lines))]
 
 
 def interval(row: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from .compare_render import (
     VERDICT_TITLES,
     by_points,
     comparison_csv,
-    figures,
+    figure_cells,
     filled,
     interval,
     sections,
@@ -87,7 +87,7 @@ def lines_of(compared: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, An
 def table(compared: dict[str, Any]) -> list[str]:
     """The table as lines for a terminal: below each point its figures, a line per side."""
     rows = [
-        (name, (wording.title(metric), side, *figures(row, compared["margin_percent"])))
+        (name, (wording.title(metric), side, *figure_cells(row, compared["margin_percent"])))
         for metric, lines in lines_of(compared).items()
         for name, of in lines
         for side, row in of.items()
