@@ -353,16 +353,19 @@ options:
           kind:
             description:
               - V(nfs) is an export of an NFS server, V(path) a folder of a file system that is mounted, V(device) a disk or LUN of the host.
+              - V(guest) is a disk or a folder inside of a machine of the group C(guests), whatever runs it.
               - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
             type: str
-            choices: [device, iscsi, nfs, path]
+            choices: [device, guest, iscsi, nfs, path]
             required: true
           hosts:
-            description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests.
+            description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests; of kind V(guest) all
+              guests.
             type: list
             elements: str
           "on":
-            description: Name of the existing storage below it. Nothing proves it; the report calls it declared.
+            description: Name of the existing storage below it. A folder or disk of the same host is looked at, and so are the names of disks that are one in
+              the whole world; what nothing proves is called declared.
             type: str
           access:
             description:
@@ -375,7 +378,8 @@ options:
             description: Size of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1GiB.
             type: str
           path:
-            description: The folder of kind V(path). With V(device) the disk to look at; by default the one that shows the serial, naa, wwid or uuid.
+            description: The folder of kind V(path) or V(guest). With V(device) the disk to look at; by default the one that shows the
+              serial, naa, wwid or uuid.
             type: str
           serial:
             description: Serial that the disk must have.

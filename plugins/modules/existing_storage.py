@@ -101,6 +101,11 @@ options:
     type: list
     elements: dict
     default: []
+  below:
+    description: Layers of this host that others have published and that O(entries[].parent) names. A folder or a device that is on another disk is refused.
+    type: list
+    elements: dict
+    default: []
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host

@@ -38,7 +38,7 @@ def entry(**given):
 
 def ensure(*entries, state="present", layers=()):
     return attached.ensure(
-        {"testbed_id": TESTBED, "state": state, "entries": list(entries), "layers": list(layers)}, False
+        {"testbed_id": TESTBED, "state": state, "entries": list(entries), "layers": list(layers), "below": []}, False
     )
 
 

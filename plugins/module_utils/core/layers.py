@@ -21,10 +21,14 @@ A layer is a mapping::
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from .failure import Failure, bad_value
+from .names import naa_of, plain_naa
 
+# How storage of others is known to be on the layer below it: the system shows it, or its user says it.
+PROVEN, DECLARED = "proven", "declared"
 PURPOSES = ("scratch", "data", "read")
 KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
 # Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
@@ -98,6 +102,27 @@ def only_read(layer: Layer) -> bool:
 def of_others(layer: Layer) -> bool:
     """Whether the layer is on storage that was there before the testbed, whether it may be written to or not."""
     return only_read(layer) or (layer.get("detail") or {}).get("provider") == "existing"
+
+
+def link(layers: Mapping[str, Layer], layer: Layer) -> str | None:
+    """PROVEN or DECLARED: how storage of others is known to be on its parent; None of other layers, whose parents the testbed made.
+
+    Its host looks for what it can see alone; a disk that shows the same name, which no other disk in the world has, is the same one on two hosts.
+    """
+    below = layers.get(layer.get("parent") or "")
+    detail = layer.get("detail") or {}
+    if below is None or detail.get("provider") != "existing":
+        return None
+    same = _worldwide(layer) & _worldwide(below) if layer.get("host") != below.get("host") else set()
+    return PROVEN if same or detail.get("link") == PROVEN else DECLARED
+
+
+def _worldwide(layer: Layer) -> set[str]:
+    """The names of a layer's disk that no other disk in the world has, in one spelling."""
+    identity = layer.get("identity") or {}
+    wwid = str(identity.get("wwid") or "").lower()
+    naa = str(identity.get("naa") or "").lower() or naa_of(wwid)
+    return {plain_naa(naa).removeprefix("0x")} if naa else {wwid} if wwid.startswith(("eui.", "uuid.")) else set()
 
 
 def refuse_writing(layer: Layer, what: str) -> None:

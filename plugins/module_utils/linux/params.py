@@ -146,6 +146,7 @@ class ExistingParams(TypedDict):
     state: str
     entries: list[ExistingEntryOption]
     layers: list[dict[str, Any]]
+    below: list[dict[str, Any]]
 
 
 class IscsiSessionTargetPortalOption(TypedDict):

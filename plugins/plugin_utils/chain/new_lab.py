@@ -26,6 +26,8 @@ GROUPS = {
     "esxi": "hypervisors",
     "windows_esxi": "hypervisors",
 }
+# The group of machines whose own disks and folders are measured.
+GUESTS = "guests"
 # The share of the target's free memory when no size is given, and the size when the free memory is unknown.
 MEMORY_SHARE = 0.4
 UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
@@ -45,7 +47,7 @@ INTERPRETER = 'ansible_python_interpreter: "{{ ansible_playbook_python }}"'
 
 
 def answers(given: dict[str, Any]) -> dict[str, Any]:
-    """The answers, checked: kind, testbed_id, target, clients (a list), size_mib (None: as the target allows), user, profile, storage (names)."""
+    """The answers, checked: kind, testbed_id, target, clients (a list), group (theirs), size_mib (None: as the target allows), user, profile, storage."""
     kind = str(given.get("kind") or "linux").strip()
     if kind not in KINDS:
         raise bad_value("new_lab_kind", kind, f"Use one of {', '.join(KINDS)}.")
@@ -77,6 +79,9 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
             raise bad_value(
                 "new_lab_target" if name == target else "new_lab_clients", name, "Give a host name or an IP address."
             )
+    group = str(given.get("group") or GROUPS.get(kind, "")).strip()
+    if group != GROUPS.get(kind, "") and not (kind == EXISTING and group == GUESTS):
+        raise bad_value("new_lab_group", group, f"Leave it out; with kind {EXISTING} it may be {GUESTS}.")
     size = str(given.get("size") or "auto").strip()
     if size != "auto" and size_mib(size) is None:
         raise bad_value("new_lab_size", size, "Write a size with its unit, such as 4GiB, or auto.")
@@ -85,6 +90,7 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         "testbed_id": check_testbed_id("new_lab_id", str(given.get("id") or _id_of_folder(given.get("path")))),
         "target": target,
         "clients": clients,
+        "group": group,
         "size_mib": None if size == "auto" else size_mib(size),
         "user": str(given.get("user") or "root"),
         "profile": str(given.get("profile") or (READING if kind == EXISTING else FIRST_LOOK)),
@@ -116,7 +122,13 @@ def _id_of_folder(path: Any) -> str:
 
 def hosts(lab: dict[str, Any]) -> dict[str, Any]:
     """{inventory name: address} of the new lab's hosts, the target first where there is one."""
-    kinds = {EXISTING: "client", "linux": "client", "kvm": "hypervisor", "esxi": "esxi", "windows_esxi": "esxi"}
+    kinds = {
+        EXISTING: lab["group"].removesuffix("s"),
+        "linux": "client",
+        "kvm": "hypervisor",
+        "esxi": "esxi",
+        "windows_esxi": "esxi",
+    }
     names = {_name(lab["target"], "target01"): lab["target"]} if lab["target"] else {}
     for number, address in enumerate(lab["clients"], 1):
         name = _name(address, f"{kinds[lab['kind']]}{number:02}")
@@ -133,7 +145,7 @@ def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
     lab = answers(given)
     names = hosts(lab)
     if lab["kind"] == EXISTING:
-        storage = offers.gather(probes)
+        storage = offers.gather(probes, lab["group"] == GUESTS)
         taken = offers.chosen(storage, lab["storage"], given.get("reasons") or {}, names)
         return {
             "hosts.yml": "\n".join(
@@ -156,7 +168,7 @@ def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons:
         f"{folder} describes a lab of kind {lab['kind']}. Its disks are RAM disks: no device is OVERWRITTEN or FORMATTED."
     ]
     if lab["kind"] == EXISTING:
-        storage = offers.chosen(offers.gather(probes), lab["storage"], reasons, names)
+        storage = offers.chosen(offers.gather(probes, lab["group"] == GUESTS), lab["storage"], reasons, names)
         lines = [
             f"{folder} describes storage that is there: {', '.join(offer.name for offer in storage)}. It is only read."
         ]
@@ -210,7 +222,7 @@ def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict
 def _others(lab: dict[str, Any], others: dict[str, Any], probes: dict[str, Any]) -> list[str]:
     """The lines of the group of hosts that log in."""
     kind = lab["kind"]
-    lines = [f"    {GROUPS[kind]}:"]
+    lines = [f"    {lab['group']}:"]
     if "esxi" in kind:
         lines += [
             "      vars:",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import NAME
 from .doctor import short
-from .stages.existing_storage import KINDS
+from .stages.existing_storage import KINDS, OUTSIDE
 
 MOST_NAME = 28
 # Signs of a template of Ansible.
@@ -32,8 +32,11 @@ class Offer(NamedTuple):
     hosts: tuple[str, ...]
 
 
-def gather(probes: dict[str, Any]) -> list[Offer]:
-    """The offers of all hosts together. Shared storage is one entry of all hosts that see it. probes: {inventory name: probe}"""
+def gather(probes: dict[str, Any], inside: bool = False) -> list[Offer]:
+    """The offers of all hosts together. Shared storage is one entry of all hosts that see it. probes: {inventory name: probe}
+
+    inside: whether the hosts are guests, whose disks and folders are a kind of their own.
+    """
     seen: dict[str, dict[str, Any]] = {}
     for host, probe in probes.items():
         for offer in probe.get("existing") or []:
@@ -45,7 +48,8 @@ def gather(probes: dict[str, Any]) -> list[Offer]:
     for known in seen.values():
         name = _unlike(known["name"], {offer.name for offer in offers})
         hosts = tuple(dict.fromkeys(known["hosts"]))
-        offers.append(Offer(name, known["entry"], _printable(known["what"]), hosts))
+        entry = {**known["entry"], "kind": "guest"} if inside and known["entry"]["kind"] in OUTSIDE else known["entry"]
+        offers.append(Offer(name, entry, _printable(known["what"]), hosts))
     return offers
 
 
@@ -55,7 +59,7 @@ def _is_plain(offer: Any) -> bool:
         return False
     entry = offer["entry"]
     texts = [offer.get("name"), offer.get("what"), *entry.values()]
-    words = KINDS[entry["kind"]][1] if entry.get("kind") in KINDS else ()
+    words = KINDS[entry["kind"]].words if entry.get("kind") in KINDS else ()
     return (
         all(isinstance(text, str) for text in texts)
         and bool(words)

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...module_utils.core.cache_modes import words as cache_words
-from ...module_utils.core.layers import Layer
+from ...module_utils.core.layers import DECLARED, Layer, link
 from . import plot
 from .charts import tint
 from .markup import shapes
@@ -21,7 +21,7 @@ from .plot import CHARACTER
 
 @dataclass(frozen=True, kw_only=True)
 class Chain(plot.Chart):
-    """Frames of hosts [(x, y, width, height)] with their names [(x, y, name)], arrows [path] and nodes [{css, title, x, y, wide, high, texts}]."""
+    """Frames of hosts [(x, y, width, height)] with their names [(x, y, name)], arrows [(class, path)] and nodes [{css, title, x, y, wide, high, texts}]."""
 
     hosts: list[Any]
     arrows: list[Any]
@@ -48,11 +48,12 @@ def chain_chart(ident: str, layers: list[Layer], measured: Mapping[str, str], wi
     """
     if not layers:
         return None
-    narrow = width < 500
+    narrow, by_name = width < 500, {layer["name"]: layer for layer in layers}
     place, frames, box_w, height = (_from_top_to_bottom if narrow else _from_right_to_left)(layers, width)
     names = ", ".join(
         f"{layer['name']} on {layer['host']}"
         + (f" through {layer['parent']}" if layer.get("parent") else "")
+        + (" (declared)" if link(by_name, layer) == DECLARED else "")
         + ("" if layer["name"] in measured else " (not measured)")
         for layer in layers
     )
@@ -68,7 +69,10 @@ def chain_chart(ident: str, layers: list[Layer], measured: Mapping[str, str], wi
             for _host, left, top, wide, high in frames
         ],
         arrows=[
-            _arrow(place[layer["name"]], place[layer["parent"]], box_w, BOX, narrow)
+            (
+                "arrow declared" if link(by_name, layer) == DECLARED else "arrow",
+                _arrow(place[layer["name"]], place[layer["parent"]], box_w, BOX, narrow),
+            )
             for layer in layers
             if layer.get("parent") in place
         ],

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...module_utils.core import units
-from ...module_utils.core.layers import Layer
+from ...module_utils.core.layers import DECLARED, Layer, link
 from ...module_utils.result.student import t_quantile
 from ..compare.networks import rate
 from ..store.cells import directions_of
@@ -405,6 +405,8 @@ def of_run(
         ceiling = measured(ceilings, ceilings[0]["layer"]) if ceilings else {}
         below = _below(layers, name, cells, answers)
         answer = diagnosis(layer, cells[name], ceiling, path, below)
+        if below and link(layers, layer) == DECLARED:
+            answer["figures"].append(f"{name} is declared to be on {layer['parent']}; nothing proves it")
         peer = next((other for other in answers if layers[other]["kind"] == layer["kind"]), None)
         if peer and not below:
             answer["figures"] += beside(cells[name], peer, cells[peer])

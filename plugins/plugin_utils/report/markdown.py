@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...module_utils.core.layers import Layer
+from ...module_utils.core.layers import DECLARED, Layer, link
 from . import databases, views
 from .markup import fill
 from .nouns import Report
@@ -27,8 +27,15 @@ def markdown(report: Report) -> str:
         splits=views.counters.tables,
         published_loads=databases.published(report.record),
         lanes=_lanes(report),
+        links=_links(report),
         words=workload_words,
     )
+
+
+def _links(report: Report) -> dict[str, str]:
+    """{layer: the arrow from the layer below it}."""
+    by_name = {layer["name"]: layer for layer in report.layers}
+    return {name: "⇢ (declared)" if link(by_name, layer) == DECLARED else "→" for name, layer in by_name.items()}
 
 
 def _lanes(report: Report) -> list[list[Layer]]:

@@ -28,7 +28,7 @@ all:
 clients: {client01: {ansible_host: 192.0.2.21}}
 """
 GUESTS = """
-all: {testbed_id: vms, testbed: {existing: [{name: disk, kind: device, serial: S7}, {name: data, kind: path, path: /data, on: disk}]}}
+all: {testbed_id: vms, testbed: {existing: [{name: disk, kind: guest, serial: S7}, {name: data, kind: guest, path: /data, on: disk}]}}
 guests: {vm01: {ansible_host: 192.0.2.31}, vm02: {ansible_host: 192.0.2.32}}
 """
 
@@ -87,11 +87,45 @@ def test_machines_that_somebody_else_runs_are_guests():
 def test_a_guest_on_a_lun_of_its_host_is_drawn_on_it():
     text = NAS.replace(
         "{name: lun, kind: device, naa: 6001405aa}",
-        "{name: lun, kind: device, naa: 6001405aa, hosts: [client01]}\n      - {name: inside, kind: path, path: /d, hosts: [guests], 'on': lun}",
+        "{name: lun, kind: device, naa: 6001405aa, hosts: [client01]}\n      - {name: inside, kind: guest, path: /d, 'on': lun}",
     )
     testbed = expanded(text + "guests: {vm01: {ansible_host: 192.0.2.31}}\n")
     (inside,) = entries(testbed, "vm01")
     assert (inside["layer_kind"], inside["parent"]) == ("guest", "initiator-lun")
+
+
+def test_a_guest_has_a_disk_or_a_folder():
+    disk, data = entries(expanded(GUESTS), "vm01")
+    assert (disk["kind"], disk["serial"], data["kind"], data["folder"]) == ("device", "S7", "path", "/data")
+    assert {layer["purpose"] for layer in expanded(GUESTS).layers} == {"read"}
+    written = GUESTS.replace("serial: S7", "serial: S7, access: write")
+    assert [device.fate for device in devices.lost(expanded(written))] == ["OVERWRITTEN", "OVERWRITTEN"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (", serial: S7", "", ["existing[0] does not say what of the guest is measured", "serial"]),
+        (", serial: S7", ", serial: S7, path: /d", ["existing[0].path is '/d'", "beside serial"]),
+        (", serial: S7", ", serial: S7, file: a", ["existing[0].file is not a word for a disk"]),
+        (", serial: S7", ", serial: S7, access: write, benchmark_file: 9MiB", ["existing[0].benchmark_file", "disk"]),
+        ("path: /data", "path: data", ["existing[1].path is 'data'", "absolute"]),
+        ("path: /data", "path: /data, file: a, access: write", ["existing[1].file is 'a'"]),
+        ("path: /data", "path: /data, server: a", ["existing[1].server is not a word", "kind nfs"]),
+        ("disk, kind: guest", "disk, kind: device", ["existing[0].kind is 'device'", "vm01", "use kind guest"]),
+        ("data, kind: guest", "data, kind: path", ["existing[1].kind is 'path'", "vm01", "use kind guest"]),
+        ("guests:", "clients:", ["existing[0] has no Linux host", "group guests"]),
+    ],
+)
+def test_a_wrong_entry_of_a_guest_has_a_sentence(old, new, words):
+    assert old in GUESTS
+    lines = sentences(GUESTS.replace(old, new, 1))
+    assert lines and all(any(word in line for line in lines) for word in words), lines
+
+
+def test_a_guest_is_in_its_group():
+    text = GUESTS.replace("serial: S7", "serial: S7, hosts: [client01]") + "clients: {client01: {}}\n"
+    assert any("client01 is not in the group guests" in line for line in sentences(text))
 
 
 def test_it_may_stand_beside_a_testbed_of_its_own():
@@ -136,7 +170,7 @@ def sentences(text, **more):
         ("export: /volume1/vms", "export: volume1", ["existing[0].export is 'volume1'", "absolute path"]),
         (", export: /volume1/vms", "", ["existing[0].export is not set", "nfs needs it"]),
         ("path: /tank/vms, ", "", ["existing[1].path is not set"]),
-        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, iscsi, nfs, path"]),
+        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, guest, iscsi, nfs, path"]),
         ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
         (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),
         ("naa: 6001405aa", "naa: 6001405aa, server: x", ["existing[2].server is not a word", "use kind nfs"]),

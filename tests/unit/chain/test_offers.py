@@ -75,6 +75,16 @@ def test_what_is_not_wanted_is_a_remark():
     assert lines[1:3] == ["Reached: client01, client02.", "Nothing is left to fill in. Next:"]
 
 
+def test_disks_and_folders_of_guests_are_a_kind_of_their_own():
+    given = {**GIVEN, "group": "guests"}
+    testbed, sentences, page = described_by(
+        new_lab.compose(given, {f"guest0{n}": PROBES[f"client0{n}"] for n in (1, 2)})
+    )
+    assert sentences == [] and {layer["kind"] for layer in testbed.layers} == {"guest"} and len(testbed.layers) == 5
+    assert [entry["kind"] for entry in page["testbed"]["existing"]] == ["nfs", "guest", "guest", "guest"]
+    assert testbed.groups == {"guests": ["guest01", "guest02"]}
+
+
 HOSTILE = [
     offer("x", {"kind": "path", "path": "/{{ lookup('pipe', 'id') }}"}),
     offer("x", {"kind": "path", "path": "/a\nb"}),
@@ -112,6 +122,7 @@ def test_remarks_and_odd_values_stay_what_they_are():
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
+        ({"group": "targets"}, "new_lab_group is 'targets'. Leave it out; with kind existing it may be guests."),
         ({"storage": "vms,tank"}, "new_lab_storage is 'tank'. Use all, or names of vms, data, data-2, LUN-2."),
         (
             {"kind": "linux", "target": "t", "storage": "vms"},

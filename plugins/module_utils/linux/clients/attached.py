@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ...core.failure import Failure, bad_value
-from ...core.layers import KINDS, Layer
+from ...core.layers import DECLARED, KINDS, Layer
 from ...core.names import BENCHMARK_FILE, check_name, check_testbed_id
 from ...core.steps import Step, shown
 from .. import mounts
@@ -28,7 +28,7 @@ from ..host import load_module, loaded_modules, read_text, run
 from ..params import ExistingEntryOption, ExistingParams
 from ..record import NFS_MODULES, Record
 from ..watch.probe import reach
-from . import own_file
+from . import links, own_file
 
 PLACE = "/srv/storlab-existing"
 NFS_PORT = 2049
@@ -71,6 +71,7 @@ SPEC: dict[str, Any] = {
         },
     },
     "layers": {"type": "list", "elements": "dict", "default": []},
+    "below": {"type": "list", "elements": "dict", "default": []},
 }
 
 
@@ -509,6 +510,25 @@ def _missing(folder: str) -> list[str]:
 # ---------------------------------------------------------------- the module
 
 
+def linked(
+    entries: list[ExistingEntryOption], below: list[dict[str, Any]], system: device_safety.System
+) -> dict[str, str]:
+    """{name of a layer: links.PROVEN or links.DECLARED} of the entries that have a parent; raises on_another. below: layers of this host that others have published."""
+    disks = {f"{entry['layer_kind']}-{entry['name']}": entry for entry in entries if entry["kind"] == "device"}
+    paths = {layer["name"]: layer.get("path") for layer in below}
+    result = {}
+    for entry in entries:
+        parent, path = entry["parent"], entry["folder"]
+        disk = located(disks[parent], system) if parent in disks else paths.get(parent)
+        if entry["kind"] == "device" and disk:
+            path = located(entry, system)
+        if parent:
+            result[f"{entry['layer_kind']}-{entry['name']}"] = (
+                links.link(entry["name"], path, parent, disk, system) if disk and path else DECLARED
+            )
+    return result
+
+
 def _layers(attached: Attached, entries: list[ExistingEntryOption], check_mode: bool) -> list[Layer]:
     layers, system = [], device_safety.System()
     for entry in entries:
@@ -547,11 +567,15 @@ def ensure(params: ExistingParams, check_mode: bool) -> dict[str, Any]:
                 "Mount what should be there, or correct the path in testbed.existing.",
                 folder=entry["folder"],
             )
+    known = linked(entries, params["below"], device_safety.System())
     if params["state"] == "absent":
         kept = attached.remove() if changed and not check_mode else []
         return {**shown(steps), "changed": changed, "kept": kept}
     kept = [] if check_mode else _apply(attached, steps, wanted, entries)
     layers = _layers(attached, entries, check_mode)
+    for layer in layers:
+        if layer.get("name") in known:
+            layer["detail"]["link"] = known[layer["name"]]
     if not check_mode and (attached.mounts or attached.record.data.get("modules")):
         attached.record.save()
     return {**shown(steps), "changed": changed, "layers": layers, "kept": kept}

@@ -26,19 +26,29 @@ STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
 # How large the file is that is written in a folder of the testbed's own.
 OWN_SIZE = "benchmark_file"
-# {kind: (kind of its layer outside of guests, words that storage of this kind has)}
-KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "device": ("initiator", ("path", *PROOFS)),
-    "nfs": ("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE)),
-    "path": ("datastore", ("path", "file", OWN_SIZE)),
-    "iscsi": ("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC)),
+
+
+class Kind(NamedTuple):
+    """A kind of storage: the kind of its layer outside of guests, the words that it has, and those of them that it needs."""
+
+    layer: str
+    words: tuple[str, ...]
+    needed: tuple[str, ...] = ()
+
+
+KINDS = {
+    "device": Kind("initiator", ("path", *PROOFS)),
+    "guest": Kind("guest", ("path", *PROOFS, "file", OWN_SIZE)),
+    "iscsi": Kind("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC), ("portal", "iqn")),
+    "nfs": Kind("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE), NEEDED["nfs"]),
+    "path": Kind("datastore", ("path", "file", OWN_SIZE), ("path",)),
 }
-# Words that an entry of a kind must have.
-NECESSARY = {**NEEDED, "path": ("path",), "iscsi": ("portal", "iqn")}
+# What is inside of a machine is said by one kind, so that these are outside of guests.
+OUTSIDE = ("device", "path")
 # An address with a port or without; one of IPv6 is in brackets.
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 COMMON = ("name", "kind", "hosts", "on", "access")
-# {kind: {word of the description: word of the role}} where they differ.
+# {kind of the role: {word of the description: word of the role}} where they differ.
 OWN = {OWN_SIZE: "benchmark_file_mib"}
 RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}}
 Entry = dict[str, Any]
@@ -56,12 +66,13 @@ class Hosts(NamedTuple):
         return [name for name, platform in self.platforms.items() if platform == "linux"]
 
     def of(self, entry: Entry) -> list[str]:
-        """The hosts that read an entry: those that it names, by default all clients and hypervisors, or without these all guests."""
+        """The hosts that read an entry: those that it names, by default all clients and hypervisors, or without these all guests; of kind guest all guests."""
         readers = self.readers()
         if "hosts" not in entry:
-            return [name for name in readers if name in self.initiators] or [
-                name for name in readers if name in self.guests
-            ]
+            guests = [name for name in readers if name in self.guests]
+            return (
+                guests if entry["kind"] == "guest" else [name for name in readers if name in self.initiators] or guests
+            )
         wanted = {name for word in entry["hosts"] for name in (word, *self.groups.get(word, []))}
         return [name for name in readers if name in wanted]
 
@@ -85,8 +96,9 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
     names: dict[tuple[str, str], str] = {}
     suffixes = _lun_suffixes(described, hosts)
     for entry in described:
-        layer_kind, own_words = KINDS[entry["kind"]]
-        renamed = RENAMED.get(entry["kind"], {})
+        layer_kind, own_words, _needed = KINDS[entry["kind"]]
+        role_kind = _role_kind(entry)
+        renamed = RENAMED.get(role_kind, {})
         words = {renamed.get(key, key): value for key, value in entry.items() if key in own_words}
         for place, host in enumerate(hosts.of(entry)):
             kind = "guest" if host in hosts.guests else layer_kind
@@ -96,7 +108,7 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
             names[entry["name"], host] = f"{kind}-{name}"
             names.setdefault((entry["name"], ""), f"{kind}-{name}")
             access = {"access": "write"} if written(entry) else {}
-            known = {"name": name, "kind": entry["kind"], "layer_kind": kind, **access, **words}
+            known = {"name": name, "kind": role_kind, "layer_kind": kind, **access, **words}
             if entry["kind"] != "iscsi":
                 by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
     for host, listed in by_host.items():
@@ -105,6 +117,13 @@ def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
             parent = names.get((below, host)) or names.get((below, ""))
             known.update({"parent": parent} if below and parent else {})
     return by_host
+
+
+def _role_kind(entry: Entry) -> str:
+    """The kind of an entry for its role, which attaches a disk or a folder in the same way inside of a guest as outside."""
+    if entry["kind"] != "guest":
+        return str(entry["kind"])
+    return "path" if entry.get("path") else "device"
 
 
 def _lun_suffixes(described: list[Entry], hosts: Hosts) -> dict[str, str]:
@@ -232,11 +251,11 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     """Words that storage of this kind does not have, or lacks."""
     kind, wrong = entry["kind"], []
     for word in entry:
-        if word not in (*COMMON, *KINDS[kind][1]):
-            kinds = " or ".join(name for name, (_layer, words) in KINDS.items() if word in words)
+        if word not in (*COMMON, *KINDS[kind].words):
+            kinds = " or ".join(name for name, known in KINDS.items() if word in known.words)
             why = f"is not a word for storage of kind {kind}"
             wrong.append(Problem(f"{variable}.{word}", None, why, f"remove it, or use kind {kinds}"))
-    for word in NECESSARY[kind]:
+    for word in KINDS[kind].needed:
         if not entry.get(word):
             wrong.append(Problem(f"{variable}.{word}", None, "is not set", f"storage of kind {kind} needs it"))
     for word in ("path", "export"):
@@ -252,12 +271,28 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
         why = "does not identify the LUN that is to be overwritten"
         wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
+    wrong += _inside(variable, entry) if kind == "guest" else []
     if kind == "device" and not any(entry.get(key) for key in PROOFS):
         remedy = "add the serial, naa, wwid or uuid that the disk has"
         path = shown(entry["path"]) if entry.get("path") else None
         why = f"{'which ' if path else ''}does not identify a disk"
         wrong.append(Problem(f"{variable}.path" if path else variable, path, why, remedy))
     return wrong
+
+
+def _inside(variable: str, entry: Entry) -> list[Problem]:
+    """The problems of a disk or a folder inside of a guest."""
+    proofs, path = [key for key in PROOFS if entry.get(key)], entry.get("path")
+    if path and proofs:
+        why = f"is set beside {proofs[0]}, but one entry is a disk or a folder"
+        return [Problem(f"{variable}.path", shown(path), why, "remove one of them, or write two entries")]
+    if not path and not proofs:
+        why = "does not say what of the guest is measured"
+        return [
+            Problem(variable, None, why, "add the serial, naa, wwid or uuid of a disk in it, or the path of a folder")
+        ]
+    words = [word for word in ("file", OWN_SIZE) if entry.get(word) and not path]
+    return [Problem(f"{variable}.{word}", None, "is not a word for a disk", "remove it") for word in words]
 
 
 def _session(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
@@ -300,7 +335,15 @@ def _hosts(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
                 wrong.append(Problem(f"{variable}.hosts", shown(word), why, "name Linux hosts"))
     if not wrong and not hosts.of(entry):
         why = "has no Linux host that reads it"
-        wrong.append(Problem(variable, None, why, "put the host that sees it into the group clients, or into guests"))
+        where = "guests" if entry["kind"] == "guest" else "clients"
+        wrong.append(Problem(variable, None, why, f"put the host that sees it into the group {where}"))
+    misplaced = [name for name in hosts.of(entry) if (name in hosts.guests) != (entry["kind"] == "guest")]
+    if not wrong and misplaced and entry["kind"] == "guest":
+        why, remedy = f"but {misplaced[0]} is not in the group guests", "put it there, or use kind device or path"
+        wrong.append(Problem(f"{variable}.kind", "'guest'", why, remedy))
+    elif not wrong and misplaced and entry["kind"] in OUTSIDE:
+        why, remedy = f"but {misplaced[0]} is in the group guests", "use kind guest, or name other hosts"
+        wrong.append(Problem(f"{variable}.kind", shown(entry["kind"]), why, remedy))
     return wrong
 
 

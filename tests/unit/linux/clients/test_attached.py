@@ -181,7 +181,7 @@ def host(monkeypatch, tmp_path):
 
 
 def params(*entries, state="present", layers=()):
-    return {"testbed_id": "lab", "state": state, "entries": list(entries), "layers": list(layers)}
+    return {"testbed_id": "lab", "state": state, "entries": list(entries), "layers": list(layers), "below": []}
 
 
 def test_a_build_mounts_once_and_a_teardown_undoes_exactly_that(host, tmp_path):
