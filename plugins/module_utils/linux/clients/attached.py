@@ -513,7 +513,10 @@ def _missing(folder: str) -> list[str]:
 def linked(
     entries: list[ExistingEntryOption], below: list[dict[str, Any]], system: device_safety.System
 ) -> dict[str, str]:
-    """{name of a layer: links.PROVEN or links.DECLARED} of the entries that have a parent; raises on_another. below: layers of this host that others have published."""
+    """{name of a layer: links.PROVEN or links.DECLARED} of the entries that have a parent; raises on_another.
+
+    below: layers of this host that others have published.
+    """
     disks = {f"{entry['layer_kind']}-{entry['name']}": entry for entry in entries if entry["kind"] == "device"}
     paths = {layer["name"]: layer.get("path") for layer in below}
     result = {}

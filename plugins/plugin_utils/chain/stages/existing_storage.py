@@ -29,7 +29,7 @@ OWN_SIZE = "benchmark_file"
 
 
 class Kind(NamedTuple):
-    """A kind of storage: the kind of its layer outside of guests, the words that it has, and those of them that it needs."""
+    """A kind of storage: the kind of its layer outside of guests, the words that it has, and the words that it needs."""
 
     layer: str
     words: tuple[str, ...]
@@ -43,7 +43,7 @@ KINDS = {
     "nfs": Kind("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE), NEEDED["nfs"]),
     "path": Kind("datastore", ("path", "file", OWN_SIZE), ("path",)),
 }
-# What is inside of a machine is said by one kind, so that these are outside of guests.
+# Kinds outside of guests: inside of them both are of kind guest.
 OUTSIDE = ("device", "path")
 # An address with a port or without; one of IPv6 is in brackets.
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
