@@ -77,7 +77,7 @@ def restarted_when_built(machine: str, then: str) -> Cell:
 # ---------------------------------------------------------------- links, file systems
 
 
-def link_cut(machine: str, cycles: int) -> Cell:
+def link_cut(machine: str, cycles: int = 1, lab: str = "trials") -> Cell:
     """The link is cut for all of a teardown. Whoever is reached is taken down; with the link back a build repairs, and at last all goes."""
 
     def work(trial: Trial) -> None:
@@ -91,7 +91,7 @@ def link_cut(machine: str, cycles: int) -> Cell:
                 trial.lab.link(machine, "up")
         trial.end()
 
-    return Cell(f"cut-link-{machine}" + (f"-{cycles}-times" if cycles > 1 else ""), "trials", 2 + 2 * cycles, work)
+    return Cell(f"cut-link-{machine}" + (f"-{cycles}-times" if cycles > 1 else ""), lab, 2 + 2 * cycles, work)
 
 
 @contextmanager
@@ -322,6 +322,7 @@ def become_lost(stage: str) -> Cell:
 LABS: dict[str, Callable[[Path], trial_lab.Held]] = {
     "here": trial_lab.Here,
     "trials": lambda _folder: trial_lab.Lab(),
+    "trials-cut": lambda _folder: trial_lab.Lab("trials-cut", trial_lab.impatient),
     "trials-md": lambda _folder: trial_lab.ArrayLab("trials-md", trial_lab.with_array),
     "trials-su": lambda _folder: trial_lab.Lab("trials-su", trial_lab.by_password),
 }
@@ -333,8 +334,8 @@ CELLS = (
     restarted_when_built(CLIENT, "teardown"),
     # `make interrupted` kills it before and after each task, on stand-ins.
     controller_killed("Datastores"),
-    *(link_cut(machine, 1) for machine in (TARGET, CLIENT)),
-    link_cut(TARGET, CYCLES),
+    *(link_cut(machine) for machine in (TARGET, CLIENT)),
+    link_cut(TARGET, CYCLES, "trials-cut"),
     *(folder_full(machine, folder) for machine in (TARGET, CLIENT) for folder in ("/var", "/etc")),
     *(folder_fills(machine, "/var") for machine in (TARGET, CLIENT)),
     datastore_fills(),

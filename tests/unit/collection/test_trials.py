@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import lab_plays
 import pytest
+import trial_lab
 import trial_suite
 import waiting
 from lab_plays import Played
@@ -78,6 +79,23 @@ def test_the_page_lists_cells_that_are_there_and_says_how_many():
     table = re.findall(r"^\| `([a-z][\w-]+-[\w-]+|limit)` \| [0-9.]+ min", PAGE, re.MULTILINE)
     assert set(table) <= set(NAMES) and len(table) == len(set(table))
     assert f"{len(CELLS)} cells" in PAGE and f"Cells that have run to their end: {len(table)}," in PAGE
+
+
+def test_the_stage_that_starts_machines_is_left_out_and_nothing_else(tmp_path, monkeypatch):
+    tagged = [path.name for path in (ROOT / "playbooks").glob("*.yml") if "tags: [embedded_lab]" in path.read_text()]
+    assert tagged == ["embedded_lab.yml"]
+    options: list = []
+    monkeypatch.setattr(trial_lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab_plays.Lab, "play", lambda self, *_books, **_given: options.append(self.options))
+    lab = trial_lab.Lab("trials-cut", trial_lab.impatient)
+    lab.options = ("--limit", "target01")
+    for book in ("build", "embedded_lab"):
+        lab.play(book)
+    assert (
+        options
+        == [("--limit", "target01", "--skip-tags", "embedded_lab"), ("--limit", "target01")]
+        == [options[0], lab.options]
+    )
 
 
 def test_one_seed_is_one_order_and_a_name_is_one_cell():
