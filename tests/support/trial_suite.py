@@ -185,9 +185,10 @@ def chosen(every: Sequence[Cell], names: str, seed: int) -> list:
 def run(cell: Cell, lab: Any, seed: int, say: Callable[[str], None] = print) -> dict:
     """Try one cell; a record of what came of it."""
     trial, begun = Trial(lab, seed, say), time.monotonic()
-    if lab.dirty:
-        # What an earlier cell left is not what this one is about.
-        trial.note("teardown of what was left", lab.play("teardown"))
+    # What an earlier cell left is not what this one is about. What a teardown refuses goes as remedies say.
+    for book in ("teardown", "build", "teardown") if lab.dirty else ():
+        if trial.note(f"{book} of what was left", lab.play(book)).returned == 0 and book == "teardown":
+            break
     lab.dirty = True
     try:
         trial.begin()

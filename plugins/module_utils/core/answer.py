@@ -16,7 +16,10 @@ from .failure import Failure
 # The user's umask does not decide who may read or write what is made; what is for one user alone is given its mode where it is made.
 UMASK = 0o022
 # A disk that was pulled out, or a LUN whose target was away for longer than its initiator waits.
-AWAY = "Nothing answers at that device any more: bring back the disk or the target behind it, then run the same playbook again."
+AWAY = (
+    "Nothing answers at that device any more: bring back the disk or the target behind it, the testbed's own by `build`, "
+    "then run the same playbook again."
+)
 REMEDIES = {
     errno.ENXIO: AWAY,
     errno.ENODEV: AWAY,

@@ -254,6 +254,12 @@ def test_what_a_failed_cell_left_is_taken_down_before_the_next(tmp_path):
     assert record_of(lab, lambda trial: None)["plays"] == []
 
 
+def test_what_a_teardown_cannot_take_down_is_built_and_taken_down(tmp_path):
+    lab = Lab(tmp_path, ("teardown", (2, 0, [AWAY])), ("build", GOOD), ("teardown", GOOD))
+    lab.dirty = True
+    assert record_of(lab, lambda trial: None)["outcome"] == "ok" and not lab.dirty
+
+
 def test_what_must_end_well_ends_the_cell(tmp_path):
     trial = Trial(Lab(tmp_path, ("build", (4, 0, [AWAY]))), 7, lambda _text: None)
     with pytest.raises(Ended):

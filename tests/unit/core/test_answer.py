@@ -108,6 +108,12 @@ def test_each_refusal_says_what_and_what_to_do(error, words):
     assert str(failure).startswith(words) and failure.remedy
 
 
+def test_what_brings_back_a_target_of_the_testbed_is_named():
+    # Its teardown may have gone through while the client was cut off.
+    failure = answer.refused_by_system(OSError(errno.ENXIO, "No such device or address", "/dev/sda"))
+    assert "`build`" in failure.remedy
+
+
 def test_other_failures_stay_what_they_are():
     with pytest.raises(Ended) as ended, answer.failures_of(Module()):
         raise Failure("seven", "It is seven.", "Take eight.", number=7)
