@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...module_utils.core import units
 from . import charts, databases, plot, points_table, views
 from .chain_chart import Chain, chain_chart
-from .markup import asset, fill, style, templates
+from .markup import asset, pieces, style, templates
 from .nouns import Report, Step
 from .plot import Plot
 from .points_table import POINT_METRICS, figure, traces
@@ -24,7 +25,12 @@ WIDE, NARROW = 1040, 360  # of the chain
 
 
 def html(report: Report) -> str:
-    return fill("report.html.j2", **content(report))
+    return "".join(html_pieces(report))
+
+
+def html_pieces(report: Report) -> Iterator[str]:
+    """The page in pieces, none of which has more than one section."""
+    return pieces("report.html.j2", **content(report))
 
 
 def content(report: Report) -> dict[str, Any]:

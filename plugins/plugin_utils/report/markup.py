@@ -14,7 +14,7 @@ import marshal
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jinja2
@@ -122,6 +122,11 @@ def templates() -> Any:
 def fill(name: str, **content: Any) -> str:
     """The template of this name with its content."""
     return str(templates().get_template(name).render(content))
+
+
+def pieces(name: str, **content: Any) -> Iterator[str]:
+    """The same in pieces, for a page that is too long to be whole in memory."""
+    return iter(templates().get_template(name).generate(content))
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
-from .html_page import html
+from .html_page import html_pieces
 from .markdown import markdown
 from .nouns import Report
 from .results_csv import results_csv
@@ -20,7 +20,7 @@ FILES = ("index.html", "report.md", "results.csv", "results.json")
 def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
     """File name -> text of every file of the report, or a function that yields its text in pieces: files that grow with all that is known of each point."""
     return {
-        "index.html": html(report),
+        "index.html": functools.partial(html_pieces, report),
         "report.md": markdown(report),
         "results.csv": functools.partial(results_csv, report),
         "results.json": functools.partial(results_json, report),

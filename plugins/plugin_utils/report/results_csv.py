@@ -95,7 +95,7 @@ class _Columns:
 
     def row(self, point: dict[str, Any]) -> list[object]:
         steady = point.get("steady_state") or {}
-        parts = {direction: without_thin(point.get(direction) or {}) for direction in DIRECTIONS}
+        parts = {direction: without_thin(part) if (part := point.get(direction)) else {} for direction in DIRECTIONS}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
         return [
             *map(point.get, FIXED),
@@ -130,6 +130,6 @@ def results_csv(report: Report) -> Iterator[str]:
     writer = csv.writer(_Pieces(written), lineterminator="\n")
     writer.writerow(columns.head())
     for point in report.points:
-        writer.writerow(map(harmless, columns.row(point)))
+        writer.writerow([harmless(value) if type(value) is str else value for value in columns.row(point)])
         yield "".join(written)
         written.clear()

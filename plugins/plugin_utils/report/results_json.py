@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils.result.result import PARTS
 from ..store.cells import Cell
+from ..store.load import Ordered
 from .nouns import Report, Waterfall
 from .rows import row
 
@@ -41,7 +42,7 @@ def results_json(report: Report) -> Iterator[str]:
             )
         },
         "workloads": map(_of_workload, report.waterfalls),
-        "points": map(_without_histograms, report.points),
+        "points": map(_point, report.points),
         "installations": report.installations,
         **({"installation_verdicts": report.installation_verdicts} if report.installation_verdicts else {}),
         "databases": report.databases,
@@ -68,7 +69,7 @@ def _json_pieces(content: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, (list, Iterator)):
             began = False
             for element in value:
-                yield f"{',' if began else '['}\n{_json(element)}"
+                yield f"{',' if began else '['}\n{element.text if isinstance(element, _Written) else _json(element)}"
                 began = True
             yield "\n]" if began else "[]"
         else:
@@ -77,6 +78,13 @@ def _json_pieces(content: Mapping[str, object]) -> Iterator[str]:
 
 
 _json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+_json_ordered = json.JSONEncoder(ensure_ascii=False).encode  # sorting the keys of a point takes as long as writing it
+
+
+class _Written(NamedTuple):
+    """An element of a list that is JSON already."""
+
+    text: str
 
 
 def _of_workload(waterfall: Waterfall) -> dict[str, object]:
@@ -103,8 +111,15 @@ def _figures(cell: Cell) -> dict[str, object]:
     }
 
 
-def _without_histograms(point: dict[str, Any]) -> dict[str, object]:
-    return {
-        key: {name: part for name, part in value.items() if name != "histogram"} if key in PARTS and value else value
+def _point(point: dict[str, Any]) -> _Written:
+    """The point without its histograms."""
+    bare = {
+        key: {name: part for name, part in value.items() if name != "histogram"}
+        if key in PARTS and value and "histogram" in value
+        else value
         for key, value in point.items()
     }
+    if not isinstance(point, Ordered):
+        return _Written(_json(bare))
+    bare["files"] = dict(sorted(point["files"].items()))
+    return _Written(_json_ordered(bare))

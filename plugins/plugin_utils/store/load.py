@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import itertools
 import json
+import marshal
 import os
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -41,7 +43,13 @@ SAME = frozenset(
 # An index is written once it lacks so many points, and this part of those that there are: a hundred hosts that end one after another write a few.
 LACKING, LACKING_SHARE = 64, 0.05
 FILE_KEYS = ("path", "name", "sha256", "state")
-LEVELS = 5  # of mappings in a result
+PARSED = 128  # points whose texts are parsed at once: their keys are in memory once
+
+
+class Ordered(dict[str, Any]):
+    """A result whose keys are in the order of the alphabet, as are those of all mappings in it but ``files``: whoever writes it need not sort them."""
+
+    __slots__ = ()
 
 
 @dataclass
@@ -281,35 +289,42 @@ def _results(
         # The bins of a point that was failed later are in no sum.
         taking = sums if added.to(content)["status"] == content["status"] else _Sums()
         bins = taking.take(content) if completed(content) is None else {}
-        entry["rest"] = json.dumps({"kept": kept, "bins": bins}, separators=(",", ":"))
+        entry["rest"] = json.dumps({"kept": kept, "bins": bins}, separators=(",", ":"), sort_keys=True)
         return entry
 
-    names = sorted(entry for entry in os.listdir(points) if os.path.isdir(os.path.join(points, entry)))
+    names = sorted(store.folders(points))
     missing = point_index.refresh(index, points, names, describe, _outdated(index, folder))
     reasons, results = dict.fromkeys(missing, "it is missing"), []
     cells: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     once: dict[Any, Any] = {}
     digests, rows = {}, hashlib.sha256()
-    for point, identity, reason, row, rest, files, sha256 in index.select(
-        "point, identity, reason, row, rest, files, sha256"
-    ):
+    for (point, reason, identity, sha256, row), texts in _parsed(index):
         name = point_index.name_of(point)
         digests[f"points/{name}/result.json"] = sha256
         rows.update(store.digested(point, row))
         if reason:
             reasons[name] = reason
             continue
-        result, more = store.parse(row), store.parse(rest)
+        result, more, files = texts
         result.update(more["kept"])
         if problem := completed(result):
             reasons[name] = problem
             continue
-        result = _slim(added.to(result), once)
-        completed(result)
         result["files"] = {
-            kind: dict(zip(FILE_KEYS, (path, *(once.setdefault(word, word) for word in (file, sha256, state)))))
-            for kind, (path, file, sha256, state, _seen) in store.parse(files).items()
+            kind: {
+                "name": once.setdefault(file, file),
+                "path": path,
+                "sha256": once.setdefault(sha256, sha256),
+                "state": once.setdefault(state, state),
+            }
+            for kind, (path, file, sha256, state, _seen) in files.items()
         }
+        if name in added.by_point:
+            result = added.to(result)
+            completed(result)
+        else:
+            result = Ordered(sorted(result.items()))
+        _share(result, once)
         if (bins := more["bins"]) and result["status"] == "measured":
             if all(isinstance(way, str) for way in bins.values()):
                 bins = once.setdefault(tuple(bins.items()), bins)
@@ -456,34 +471,31 @@ def read_series(folder: str, result: dict[str, Any]) -> dict[str, object] | None
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _slim(result: Mapping[str, object], once: dict[object, object]) -> dict[str, object]:
-    """The same with what results have in common once in memory: keys, and the words that name them.
+def _parsed(index: point_index.Index) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """((point, reason, identity, sha256, row), [row, rest, files] parsed) by name; in place of the texts None where there is a reason, so no result."""
+    selected = index.select("point, reason, identity, sha256, row, rest, files")
+    while batch := list(itertools.islice(selected, PARSED)):
+        texts = [f"[{','.join(map(str, columns[4:]))}]" for columns in batch if not columns[1]]
+        parsed = store.parse(f"[{','.join(texts)}]")
+        if [len(each) for each in parsed] != [3] * len(texts):
+            raise ValueError("a text of the index is not one value")
+        parts = iter(parsed)
+        for columns in batch:
+            yield columns[:5], None if columns[1] else next(parts)
 
-    once: what was met so far, from call to call.
-    """
-    slim = _keyed({key: part for key, part in result.items() if key not in SAME}, once)
-    for key in result.keys() & SAME:
-        slim[key] = once.setdefault(repr(part := result[key]), part)
+
+def _share(result: dict[str, Any], once: dict[Any, Any]) -> None:
+    """Let the result have in common with others what they have alike. once: what was met so far, from call to call."""
+    for key in SAME & result.keys():
+        # By the bytes: 1 and 1.0 are equal, but are written in different words.
+        result[key] = once.setdefault(marshal.dumps(result[key], 2), result[key])
     for key in FILES:
-        if type(record := slim.get(key)) is dict:
+        if type(record := result.get(key)) is dict:
             for name, word in record.items():
                 record[name] = once.setdefault(word, word) if type(word) is str else word
     for key in WORDS:
-        if type(word := slim.get(key)) is str:
-            slim[key] = once.setdefault(word, word)
-    return slim
-
-
-def _keyed(mapping: Mapping[str, object], once: dict[Any, Any], levels: int = LEVELS) -> dict[str, object]:
-    """With the keys of an earlier mapping that had the same; histograms, and what lies deeper than a result's own keys do, as they are."""
-    keys = tuple(mapping)
-    slim = dict(zip(once.setdefault(keys, keys), mapping.values()))
-    for key, part in mapping.items():
-        if type(part) is dict and key != "histogram" and levels > 1:
-            slim[key] = _keyed(part, once, levels - 1)
-        elif type(part) is list and levels > 2:
-            slim[key] = [_keyed(item, once, levels - 2) if type(item) is dict else item for item in part]
-    return slim
+        if type(word := result.get(key)) is str:
+            result[key] = once.setdefault(word, word)
 
 
 def _cell(result: Mapping[str, object]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from ...module_utils.workload import words
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
-SCHEMA = f"storlab.index/4 {sys.byteorder}"
+SCHEMA = f"storlab.index/5 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
 # measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.

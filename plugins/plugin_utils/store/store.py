@@ -129,11 +129,11 @@ def _matches(content: object, wanted: object) -> bool:
 
 def runs(results_dir: str, testbed_id: str | None = None) -> list[str]:
     """The folders of all runs below results_dir, or of one testbed's, by name."""
-    testbeds = [testbed_id] if testbed_id else sorted(_folders(results_dir))
+    testbeds = [testbed_id] if testbed_id else sorted(folders(results_dir))
     return [
         os.path.join(results_dir, testbed, run)
         for testbed in testbeds
-        for run in sorted(_folders(os.path.join(results_dir, testbed)))
+        for run in sorted(folders(os.path.join(results_dir, testbed)))
         if os.path.isdir(os.path.join(results_dir, testbed, run, "points"))
     ]
 
@@ -162,7 +162,7 @@ def refreshed(index: point_index.Index, points: str, keep: bool = True) -> list[
     missing = point_index.refresh(
         index,
         points,
-        sorted(_folders(points)),
+        sorted(folders(points)),
         lambda name, status: entry_of(index, name, status, *read_hashed(os.path.join(points, name, "result.json"))),
     )
     if keep:
@@ -205,7 +205,8 @@ def _opened(index: point_index.Index, folder: str, points: str) -> Store:
     )
 
 
-def _folders(path: str) -> list[str]:
+def folders(path: str) -> list[str]:
+    """The names of the folders in this folder; none where it is missing."""
     try:
         with os.scandir(path) as entries:
             return [entry.name for entry in entries if entry.is_dir()]
@@ -243,7 +244,7 @@ def entry_of(
         "flags": json.dumps(content["flags"], separators=(",", ":")) if content.get("flags") else None,
         **{column: _setting(content["workload"].get(column)) for column in point_index.SETTINGS},
         **{column: _real(total.get(column)) for column in point_index.FIGURES},
-        "row": json.dumps(row_of(content), separators=(",", ":")),
+        "row": json.dumps(row_of(content), separators=(",", ":"), sort_keys=True),
     }
 
 

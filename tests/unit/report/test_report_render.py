@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -353,6 +354,29 @@ def test_a_thousand_results_with_everything_fit_one_page(tmp_path):
     found = render.render(model.build(load.read_run(folder)))
     assert len(list(csv.DictReader(io.StringIO(found["results.csv"])))) == 1020
     assert len(found["index.html"].encode()) < 1_500_000
+
+
+def test_no_file_that_grows_with_the_points_is_whole_in_memory(report):
+    """Each is made in pieces while it is written; the page's longest piece is a section."""
+    texts = render.files(report)
+    grow = {name for name, text in texts.items() if callable(text)}
+    assert grow == {"index.html", "results.csv", "results.json"}
+    for name in grow:
+        pieces = list(texts[name]())
+        assert len(pieces) > 20 and max(map(len, pieces)) < sum(map(len, pieces)) / 2, name
+
+
+def test_points_in_order_are_written_as_those_that_are_sorted(stored):
+    """Points that nothing was added to come sorted from the index, and are not sorted again."""
+    report = model.build(stored)
+    assert {type(point) for point in report.points} == {load.Ordered}
+    text = "".join(render.results_json(report))
+    loose = [dict(reversed(point.items())) for point in report.points]
+    assert "".join(render.results_json(dataclasses.replace(report, points=loose))) == text
+    for line in text.splitlines():
+        if '"point_id"' in line:
+            point = json.loads(line.strip("[,"))
+            assert json.dumps(point, sort_keys=True, ensure_ascii=False) == line.strip("[,")
 
 
 # -- pictures --------------------------------------------------------------------------------------------------------

@@ -251,6 +251,37 @@ def test_an_index_with_something_else_in_it_is_made_anew(run, statement):
     assert told(run) == before == told(run)
 
 
+@pytest.mark.parametrize("text", ["{},{}],[{}", "{}],[{},{},{}],[{}", "[", "{}, {}", ""])
+def test_a_text_that_is_not_one_value_passes_to_no_other_point(run, text):
+    """Texts of many points are parsed together; one whose seal was renewed must not move the others'."""
+    before = told(run)
+    with sqlite3.connect(run / point_index.FILE) as database:
+        point, *_others = row = database.execute("SELECT * FROM point ORDER BY point").fetchone()
+        at = point_index.COLUMNS.index("rest")
+        values = (*row[:at], text, *row[at + 1 : -1])
+        database.execute(
+            "UPDATE point SET rest = ?, seal = ? WHERE point = ?", (text, point_index.sealed(values), point)
+        )
+    database.close()
+    assert told(run) == before == told(run)
+
+
+def test_equal_numbers_of_two_types_stay_what_they_are(run):
+    """What results have alike is in memory once, and 1 is not 1.0 in a file."""
+    paths = sorted(path for path in (run / "points").glob("*/result.json"))[:2]
+    for path, depth in zip(paths, (4, 4.0)):
+        result = json.loads(path.read_text())
+        result["workload"] = {"queue_depth": depth}
+        path.write_text(json.dumps(result))
+    for _again in range(2):
+        depths = [
+            result["workload"]["queue_depth"]
+            for result in load.read_run(str(run)).results
+            if len(result["workload"]) == 1
+        ]
+        assert sorted(map(repr, depths)) == ["4", "4.0"]
+
+
 def test_bins_beyond_every_array_are_kept_too(run):
     """A count of more than 64 bits, which a stranger's file may have."""
     path = first(run)
