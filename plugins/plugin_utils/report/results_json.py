@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from ...module_utils.result.result import PARTS
+from ..store.alike import Ordered
 from ..store.cells import Cell
-from ..store.load import Ordered
 from .nouns import Report, Waterfall
 from .rows import row
 

@@ -9,7 +9,6 @@ import fnmatch
 import hashlib
 import itertools
 import json
-import marshal
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
 from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
+from .alike import FILES, Ordered, share
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
@@ -34,22 +34,10 @@ OPTIONAL: dict[str, Callable[[], Any]] = {
     "started_utc": str,
     "finished_utc": str,
 }
-# The parts of a result that others of its run, layer or workload say in the same words.
-WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
-FILES = ("raw", "job", "series")  # each with what was recorded of a file
-SAME = frozenset(
-    ("engine", "workload", "errors", "flags", "failures", "job", "series")
-)  # parts that many results have alike; nobody changes them
 # An index is written once it lacks so many points, and this part of those that there are: a hundred hosts that end one after another write a few.
 LACKING, LACKING_SHARE = 64, 0.05
 FILE_KEYS = ("path", "name", "sha256", "state")
 PARSED = 128  # points whose texts are parsed at once: their keys are in memory once
-
-
-class Ordered(dict[str, Any]):
-    """A result whose keys are in the order of the alphabet, as are those of all mappings in it but ``files``: whoever writes it need not sort them."""
-
-    __slots__ = ()
 
 
 @dataclass
@@ -324,7 +312,7 @@ def _results(
             completed(result)
         else:
             result = Ordered(sorted(result.items()))
-        _share(result, once)
+        share(result, once)
         if (bins := more["bins"]) and result["status"] == "measured":
             if all(isinstance(way, str) for way in bins.values()):
                 bins = once.setdefault(tuple(bins.items()), bins)
@@ -482,20 +470,6 @@ def _parsed(index: point_index.Index) -> Iterator[tuple[tuple[Any, ...], Any]]:
         parts = iter(parsed)
         for columns in batch:
             yield columns[:5], None if columns[1] else next(parts)
-
-
-def _share(result: dict[str, Any], once: dict[Any, Any]) -> None:
-    """Let the result have in common with others what they have alike. once: what was met so far, from call to call."""
-    for key in SAME & result.keys():
-        # By the bytes: 1 and 1.0 are equal, but are written in different words.
-        result[key] = once.setdefault(marshal.dumps(result[key], 2), result[key])
-    for key in FILES:
-        if type(record := result.get(key)) is dict:
-            for name, word in record.items():
-                record[name] = once.setdefault(word, word) if type(word) is str else word
-    for key in WORDS:
-        if type(word := result.get(key)) is str:
-            result[key] = once.setdefault(word, word)
 
 
 def _cell(result: Mapping[str, object]) -> tuple[str, ...]:

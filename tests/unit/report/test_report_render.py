@@ -33,7 +33,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.report import (
     theme,
 )
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report.series import Curve
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import alike, load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
 from fixtures.report import make_fixture
 
@@ -369,7 +369,7 @@ def test_no_file_that_grows_with_the_points_is_whole_in_memory(report):
 def test_points_in_order_are_written_as_those_that_are_sorted(stored):
     """Points that nothing was added to come sorted from the index, and are not sorted again."""
     report = model.build(stored)
-    assert {type(point) for point in report.points} == {load.Ordered}
+    assert {type(point) for point in report.points} == {alike.Ordered}
     text = "".join(render.results_json(report))
     loose = [dict(reversed(point.items())) for point in report.points]
     assert "".join(render.results_json(dataclasses.replace(report, points=loose))) == text
