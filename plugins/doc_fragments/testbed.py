@@ -353,10 +353,11 @@ options:
           kind:
             description:
               - V(nfs) is an export of an NFS server, V(path) a folder of a file system that is mounted, V(device) a disk or LUN of the host.
+              - V(smb) is a share of an SMB server.
               - V(guest) is a disk or a folder inside of a machine of the group C(guests), whatever runs it.
               - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
             type: str
-            choices: [device, guest, iscsi, nfs, path]
+            choices: [device, guest, iscsi, nfs, path, smb]
             required: true
           hosts:
             description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests; of kind V(guest) all
@@ -394,7 +395,7 @@ options:
             description: UUID that the disk must have, when it is a logical volume (LVM) or another device mapper device.
             type: str
           server:
-            description: Name or address of the NFS server.
+            description: Name or address of the NFS or SMB server.
             type: str
           export:
             description: Path that the NFS server exports.
@@ -403,8 +404,24 @@ options:
             description: Version of NFS. By default V(4.2).
             type: str
             choices: ["3", "4.0", "4.1", "4.2"]
+          share:
+            description: Name of the share, with a folder in it where needed, such as V(vms/images).
+            type: str
+          smb_version:
+            description: Dialect of SMB. By default V(3.1.1).
+            type: str
+            choices: ["2.1", "3.0", "3.0.2", "3.1.1"]
+          user:
+            description: Who logs in to the share. Without it a guest does.
+            type: str
+          password:
+            description: Its password.
+            type: str
+          domain:
+            description: Its domain.
+            type: str
           mount_options:
-            description: More options of mount(8) for an export. It is mounted read-only unless O(testbed.existing[].access=write).
+            description: More options of mount(8) for an export or a share. It is mounted read-only unless O(testbed.existing[].access=write).
             type: str
           file:
             description: The file to read, relative to the folder or the export. By default the biggest.

@@ -11,12 +11,13 @@ version_added: 1.0.0
 description:
   - Attaches all storage that one testbed measures on a host without owning it, or takes that back, in one call. It is only read, unless its entry says
     O(entries[].access=write).
-  - An export of an NFS server and a folder are mounted read-only on a mount point of the testbed's own, below C(/srv/storlab-existing), so the kernel
-    refuses whoever would write. A disk is proven by what it shows of itself.
+  - An export of an NFS server, a share of an SMB server and a folder are mounted read-only on a mount point of the testbed's own, below
+    C(/srv/storlab-existing), so the kernel refuses whoever would write. A disk is proven by what it shows of itself.
   - One file of an export or a folder is read, the biggest unless one is named. It is opened for reading alone.
   - With O(entries[].access=write) an export or a folder gets a folder C(storlab.<testbed_id>+<name>) with a benchmark file of the testbed's own; no file of
     others is ever opened for writing, and 10 % of the file system stay free. O(state=absent) removes that folder, and keeps what others put into it. A disk
     passes the guard of all devices that are overwritten.
+  - Who logs in to a share is in a file that only root reads, for as long as mount.cifs(8) reads it, and nowhere else on the host.
   - Each mount is recorded in C(/run/storlab/<testbed_id>), and unmounted again with O(state=absent).
 options:
   testbed_id:
@@ -39,9 +40,9 @@ options:
         type: str
         required: true
       kind:
-        description: V(device) is a disk, V(nfs) an export of an NFS server, V(path) a folder of a file system that is mounted.
+        description: V(device) is a disk, V(nfs) an export of an NFS server, V(path) a folder of a file system that is mounted, V(smb) a share.
         type: str
-        choices: [device, nfs, path]
+        choices: [device, nfs, path, smb]
         required: true
       layer_kind:
         description: The kind of place in the chain.
@@ -67,7 +68,7 @@ options:
         description: The UUID that the disk must have, when it is a logical volume (LVM), an MD array or another device mapper device.
         type: str
       server:
-        description: Name or address of the NFS server.
+        description: Name or address of the NFS or SMB server.
         type: str
       export:
         description: Path that the NFS server exports.
@@ -77,8 +78,26 @@ options:
         type: str
         choices: ["3", "4.0", "4.1", "4.2"]
         default: "4.2"
+      share:
+        description: Name of the share, with a folder in it where needed, such as V(vms/images).
+        type: str
+      smb_version:
+        description: Dialect of SMB.
+        type: str
+        choices: ["2.1", "3.0", "3.0.2", "3.1.1"]
+        default: "3.1.1"
+      user:
+        description: Who logs in to the share. Without it a guest does.
+        type: str
+      password:
+        description: Its password. With O(state=absent) it is used to mount a share again whose folder of the testbed's own has to go.
+        type: str
+      domain:
+        description: Its domain.
+        type: str
       mount_options:
-        description: More options of mount(8), such as V(rsize=1048576). Those that allow writing are refused.
+        description: More options of mount(8), such as V(rsize=1048576), or V(seal) and V(multichannel) of a share. Those that allow writing are refused, and
+          those that say who logs in.
         type: str
         default: ""
       folder:

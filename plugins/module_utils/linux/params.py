@@ -134,6 +134,11 @@ class ExistingEntryOption(TypedDict):
     server: Any
     export: Any
     nfs_version: str
+    share: Any
+    smb_version: str
+    user: Any
+    password: Any
+    domain: Any
     mount_options: str
     folder: Any
     file: Any

@@ -94,6 +94,47 @@ def test_a_guest_on_a_lun_of_its_host_is_drawn_on_it():
     assert (inside["layer_kind"], inside["parent"]) == ("guest", "initiator-lun")
 
 
+SHARE = """
+all:
+  testbed_id: nas
+  testbed:
+    existing:
+      - {name: nas, kind: smb, server: nas.example, share: vms/images, user: reader, password: a-password-of-mine, domain: LAB}
+clients: {client01: {ansible_host: 192.0.2.21}}
+"""
+
+
+def test_a_share_is_mounted_with_a_login_that_show_does_not_show():
+    testbed = expanded(SHARE)
+    (share,) = entries(testbed, "client01")
+    assert (share["kind"], share["share"], share["layer_kind"]) == ("smb", "vms/images", "datastore")
+    lines = drawing.draw(testbed)
+    assert any("SMB share //nas.example/vms/images, which was there before, only read" in line for line in lines)
+    assert "a-password-of-mine" not in drawing.as_yaml(testbed) and "reader" in drawing.as_yaml(testbed)
+    wanted = doctor.needs(testbed, "client01")
+    assert "mount.cifs" in wanted["commands"] and "mount.nfs" not in wanted["commands"] and "cifs" in wanted["modules"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (", share: vms/images", "", ["existing[0].share is not set", "smb needs it"]),
+        ("vms/images", "'a,b'", ["existing[0] cannot be mounted", "name of the share"]),
+        ("nas.example", "'2001:db8::7'", ["existing[0] cannot be mounted", "IPv4"]),
+        (", password: a-password-of-mine", "", ["existing[0].password is not set", "beside user"]),
+        ("user: reader, ", "", ["existing[0].user is not set", "beside password"]),
+        ("a-password-of-mine", '"a\\nb"', ["existing[0].password contains", "control character"]),
+        ("domain: LAB", "smb_version: '1.0'", ["existing[0].smb_version is '1.0'", "3.0"]),
+        ("domain: LAB", "export: /a", ["existing[0].export is not a word", "kind nfs"]),
+    ],
+)
+def test_a_wrong_share_has_a_sentence(old, new, words):
+    assert old in SHARE
+    lines = sentences(SHARE.replace(old, new))
+    assert lines and all(any(word in line for line in lines) for word in words), lines
+    assert not any("a-password-of-mine" in line for line in lines)
+
+
 def test_a_guest_has_a_disk_or_a_folder():
     disk, data = entries(expanded(GUESTS), "vm01")
     assert (disk["kind"], disk["serial"], data["kind"], data["folder"]) == ("device", "S7", "path", "/data")
@@ -170,7 +211,7 @@ def sentences(text, **more):
         ("export: /volume1/vms", "export: volume1", ["existing[0].export is 'volume1'", "absolute path"]),
         (", export: /volume1/vms", "", ["existing[0].export is not set", "nfs needs it"]),
         ("path: /tank/vms, ", "", ["existing[1].path is not set"]),
-        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, guest, iscsi, nfs, path"]),
+        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, guest, iscsi, nfs, path, smb"]),
         ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
         (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),
         ("naa: 6001405aa", "naa: 6001405aa, server: x", ["existing[2].server is not a word", "use kind nfs"]),

@@ -40,16 +40,27 @@ EXAMPLES = {
         "file": "a.img",
     },
     "path": {"path": "/tank", "file": "a.img"},
+    "smb": {
+        "server": "192.0.2.10",
+        "share": "vms",
+        "smb_version": "3.0",
+        "user": "reader",
+        "password": "sixteen-letters1",
+        "domain": "LAB",
+        "mount_options": "seal",
+        "file": "a.img",
+    },
 }
 # Kinds on a server, with its port; the others are on a disk of the host, or where the host has it mounted.
-SERVERS = {"iscsi": 3260, "nfs": 2049}
+SERVERS = {"iscsi": 3260, "nfs": 2049, "smb": 445}
 # What a guest's entry has in the place of a disk.
 FOLDER = {"path": "/data", "file": "a.img"}
 # Words of kinds that no example has: with access: write alone.
 WRITING = {existing_storage.OWN_SIZE}
 # Kinds that new_lab never writes, and why.
 NOT_OFFERED = {
-    "iscsi": "a session that is there is offered as the device that it shows; new_lab knows no portal of others"
+    "iscsi": "a session that is there is offered as the device that it shows; new_lab knows no portal of others",
+    "smb": "a share that is mounted is offered as the path where it is; new_lab knows no password of others",
 }
 KINDS = sorted(existing_storage.KINDS)
 

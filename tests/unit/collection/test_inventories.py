@@ -22,6 +22,7 @@ LAYERS = {
     "existing_guest": "guest-disk:guest01 guest-data:guest01",
     "existing_lun": "initiator-lun:client01",
     "existing_nas": "datastore-nas:client01",
+    "existing_smb": "datastore-share:client01",
     "lab_linux": "backing-bench:target01 backing-ds1:target01 target-bench:target01 target-ds1:target01 initiator-bench:client01 "
     "initiator-ds1:client01 datastore-ds1:client01",
     "lab_linux_esxi": "backing-bench:target01 backing-ds1:target01 target-bench:target01 target-ds1:target01 initiator-ds1:esxi01 "
@@ -38,6 +39,7 @@ MOST_LINES = {
     "existing_guest": (7, 15),
     "existing_lun": (6, 14),
     "existing_nas": (6, 14),
+    "existing_smb": (6, 14),
     "lab_linux": (9, 22),
     "lab_linux_esxi": (11, 29),
     "lab_linux_kvm": (18, 34),

@@ -1,21 +1,19 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage that was there before the testbed, attached to a Linux host: a disk, an export of an NFS server, or a folder.
+"""Storage that was there before the testbed, attached to a Linux host: a disk, an export of an NFS server, a share of an SMB server, or a folder.
 
-It is only read, unless its entry has ``access: write``. An export and a folder are then mounted for reading alone on a mount point of the testbed's own, so
-the kernel refuses whoever would write. A disk is proven by what it shows of itself, and opened for reading alone. With ``access: write`` a disk passes the
-guard of all devices that are overwritten, and of an export or a folder one file in a folder of the testbed's own is written (own_file.py). Each mount is
-recorded, and unmounted again; nothing else is changed.
+It is only read, unless its entry has ``access: write``. An export, a share and a folder are then mounted for reading alone on a mount point of the
+testbed's own, so the kernel refuses whoever would write. A disk is proven by what it shows of itself, and opened for reading alone. With
+``access: write`` a disk passes the guard of all devices that are overwritten, and of the others one file in a folder of the testbed's own is written
+(own_file.py). Each mount is recorded, and unmounted again; nothing else is changed.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import stat
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ...core.failure import Failure, bad_value
@@ -28,24 +26,23 @@ from ..host import load_module, loaded_modules, read_text, run
 from ..params import ExistingEntryOption, ExistingParams
 from ..record import NFS_MODULES, Record
 from ..watch.probe import reach
-from . import links, own_file
+from . import links, own_file, smb
+from .readable import chosen_file
 
 PLACE = "/srv/storlab-existing"
 NFS_PORT = 2049
+# {type of a file system for mount(8): the port of its server}
+PORTS = {"nfs": NFS_PORT, smb.FILE_SYSTEM: smb.PORT}
 # Locks of version 3 need daemons on both sides, and nothing is locked here.
 VERSIONS = {"3": "vers=3,proto=tcp,nolock", **{name: f"vers={name},proto=tcp" for name in ("4.0", "4.1", "4.2")}}
 # Options that would let somebody write, or that are said by other words of the entry.
 FORBIDDEN_OPTIONS = ("rw", "remount", "bind", "rbind", "move", "vers", "nfsvers")
-# A file that is read again and again is to be bigger than what is read at once.
-LEAST_FILE_BYTES = 1 << 20
 BLOCK_BYTES = 4096
 # The parts of a mount.
 MOUNT_KEYS = ("mount_point", "source", "filesystem", "options")
-# How far a folder is searched for a file to read.
-MOST_ENTRIES, MOST_SECONDS = 20000, 20.0
 ACCESS = ("read", "write")
 # Which words an entry of a kind has to have.
-NEEDED = {"device": (), "nfs": ("server", "export"), "path": ("folder",)}
+NEEDED = {"device": (), "nfs": ("server", "export"), "path": ("folder",), "smb": ("server", "share")}
 
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
@@ -63,6 +60,11 @@ SPEC: dict[str, Any] = {
             "server": {"type": "str"},
             "export": {"type": "str"},
             "nfs_version": {"type": "str", "choices": list(VERSIONS), "default": "4.2"},
+            "share": {"type": "str"},
+            "smb_version": {"type": "str", "choices": list(smb.VERSIONS), "default": "3.1.1"},
+            "user": {"type": "str"},
+            "password": {"type": "str", "no_log": True},
+            "domain": {"type": "str"},
             "mount_options": {"type": "str", "default": ""},
             "folder": {"type": "path"},
             "file": {"type": "str"},
@@ -92,8 +94,11 @@ def check(entry: ExistingEntryOption) -> None:
         raise bad_value(f"{what} server", entry["server"], "Give the name or the address of the server alone.")
     if entry["kind"] == "device" and not proven_disk.proofs(entry):
         raise bad_value(f"{what} serial", None, "Give the serial, naa, wwid or uuid that proves which disk it is.")
+    if entry["kind"] == "smb":
+        smb.check(what, entry)
+    forbidden = (*FORBIDDEN_OPTIONS, *(smb.FORBIDDEN_OPTIONS if entry["kind"] == "smb" else ()))
     for option in entry["mount_options"].split(","):
-        if option.partition("=")[0].strip() in FORBIDDEN_OPTIONS:
+        if option.partition("=")[0].strip() in forbidden:
             raise bad_value(f"{what} mount_options", entry["mount_options"], f"Leave out {option.strip()}.")
     if entry["access"] == "write" and entry["file"]:
         raise bad_value(
@@ -121,6 +126,13 @@ def wanted_mount(testbed_id: str, entry: ExistingEntryOption) -> dict[str, str] 
             "source": f"{server}:{entry['export']}",
             "filesystem": "nfs",
             "options": options,
+        }
+    if entry["kind"] == "smb":
+        return {
+            "mount_point": place,
+            "source": smb.source(entry),
+            "filesystem": smb.FILE_SYSTEM,
+            "options": f"{way},{smb.options(entry)}{more}",
         }
     if entry["kind"] == "path":
         return {
@@ -165,68 +177,6 @@ def _words(mount: Mapping[str, object]) -> str:
 # ---------------------------------------------------------------- what is there
 
 
-def readable_files(folder: str, now: Any = time.monotonic) -> Iterator[tuple[int, str]]:
-    """(bytes, path below the folder) of regular files of one file system, as far as a search may go. Links are not followed."""
-    end, left, device = now() + MOST_SECONDS, MOST_ENTRIES, os.stat(folder).st_dev
-    below = [""]
-    while below:
-        here = below.pop(0)
-        try:
-            entries = sorted(os.scandir(os.path.join(folder, here)), key=lambda entry: entry.name)
-        except OSError:
-            continue  # this user may not read the folder, or it has just gone
-        for entry in entries:
-            left -= 1
-            if left < 0 or now() > end:
-                return
-            path = os.path.join(here, entry.name)
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
-                below.append(path)
-            elif stat.S_ISREG(status.st_mode):
-                yield status.st_size, path
-
-
-def chosen_file(name: str, folder: str, wanted: str | None, before: str | None) -> str:
-    """The file below a folder that is read: the one that is named, else the one of the last build, else the biggest. Raises nothing_to_read."""
-    for given in (wanted, before):
-        if given and _is_readable(os.path.join(folder, given)):
-            return given
-        if given and given == wanted:
-            raise Failure(
-                "nothing_to_read",
-                f"{wanted} of {name} is not a readable file of at least {LEAST_FILE_BYTES >> 20} MiB.",
-                "Name another file of that folder or export, or leave file out.",
-                name=name,
-                file=wanted,
-            )
-    files = sorted(readable_files(folder), key=lambda pair: (-pair[0], pair[1]))
-    best = next((path for _size, path in files if _is_readable(os.path.join(folder, path))), None)
-    if best is None:
-        raise Failure(
-            "nothing_to_read",
-            f"{name} holds no file of at least {LEAST_FILE_BYTES >> 20} MiB that can be read, among the first {MOST_ENTRIES} entries.",
-            "Put a file there that is larger than the server's memory, or name one with file.",
-            name=name,
-        )
-    return best
-
-
-def _is_readable(path: str) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        status = os.fstat(handle)
-        return stat.S_ISREG(status.st_mode) and status.st_size >= LEAST_FILE_BYTES
-    finally:
-        os.close(handle)
-
-
 def topmost(paths: list[str], holders: Any) -> list[str]:
     """The device on top, where several paths lead to one disk, such as the device of multipathd. holders: path -> names of the devices above it."""
     above = [
@@ -253,9 +203,15 @@ def located(entry: ExistingEntryOption, system: device_safety.System) -> str:
 
 
 def _layer(entry: ExistingEntryOption, **of_kind: Any) -> Layer:
-    facts = ("server", "export", "nfs_version", "folder")
+    facts = (
+        "server",
+        "export",
+        "share",
+        "folder",
+        *([f"{entry['kind']}_version"] if entry["kind"] in ("nfs", "smb") else []),
+    )
     given = cast("dict[str, Any]", entry)
-    known = {key: given[key] for key in facts if given[key] and (key != "nfs_version" or entry["kind"] == "nfs")}
+    known = {key: given[key] for key in facts if given[key]}
     detail = {
         "provider": "existing",
         "existing": entry["kind"],
@@ -286,7 +242,11 @@ def file_layer(entry: ExistingEntryOption, place: str, name: str) -> Layer:
         path=path,
         size_bytes=status.st_size // BLOCK_BYTES * BLOCK_BYTES,
         identity={"mount_point": place, "source": mount.get("source"), "inode": status.st_ino},
-        detail={"file": name, "filesystem": mount.get("filesystem"), "mount_options": mount.get("options")},
+        detail={
+            "file": name,
+            "filesystem": mount.get("filesystem"),
+            "mount_options": smb.without_user(str(mount.get("options") or "")),
+        },
     )
 
 
@@ -304,7 +264,7 @@ def own_file_layer(entry: ExistingEntryOption, mount: Mapping[str, Any]) -> Laye
         detail={
             "file": os.path.join(own["folder"], BENCHMARK_FILE),
             "filesystem": shown_mount.get("filesystem"),
-            "mount_options": shown_mount.get("options"),
+            "mount_options": smb.without_user(str(shown_mount.get("options") or "")),
             "own": {**again, "token": own["token"]},
         },
     )
@@ -336,8 +296,10 @@ def device_layer(entry: ExistingEntryOption, system: device_safety.System) -> La
 class Attached:
     """The storage that one testbed has attached on this host."""
 
-    def __init__(self, testbed_id: str) -> None:
+    def __init__(self, testbed_id: str, credentials: Mapping[str, str] | None = None) -> None:
         self.testbed_id = testbed_id
+        # {name: content of the file for mount.cifs(8)}
+        self.credentials = credentials or {}
         self.record = Record(testbed_id, "existing")
 
     @property
@@ -386,7 +348,7 @@ class Attached:
         for entry in entries:
             if entry["access"] == "write" and entry["kind"] != "device":
                 name, place = entry["name"], mount_point(self.testbed_id, entry["name"])
-                awake = not entry["server"] or reach(entry["server"], NFS_PORT) == "open"
+                awake = not entry["server"] or reach(entry["server"], _port(entry["kind"])) == "open"
                 folder = own_file.folder_name(self.testbed_id, name)
                 there = own_file.size_bytes(place, folder) if mounted.get(name) and awake else None
                 sizes[name] = (there, entry["benchmark_file_mib"] << 20)
@@ -407,7 +369,7 @@ class Attached:
 
     def mount(self, name: str, mount: dict[str, str], server: str | None) -> None:
         if server:
-            refuse_silent(server, name)
+            refuse_silent(server, name, PORTS.get(mount["filesystem"], NFS_PORT))
         before = loaded_modules()
         earlier = self.mounts.get(name, {})
         # Folders that an earlier attempt made are ours still.
@@ -423,11 +385,12 @@ class Attached:
             self.record.intend(*NFS_MODULES)
         kind = ["-t", mount["filesystem"]] if mount["filesystem"] else []
         try:
-            run(
-                ["mount", *kind, "-o", mount["options"], mount["source"], mount["mount_point"]],
-                what=f"{mount['source']} cannot be mounted on {mount['mount_point']}",
-                remedy="Look at the message; the server may not export it to this host, or not in that version.",
-            )
+            with smb.credentials_file(self.record.folder, name, self.credentials.get(name)) as more:
+                run(
+                    ["mount", *kind, "-o", f"{mount['options']}{more}", mount["source"], mount["mount_point"]],
+                    what=f"{mount['source']} cannot be mounted on {mount['mount_point']}",
+                    remedy="Look at the message; the server may not export it to this host or this user, or not in that version.",
+                )
             if "ro" in mount["options"].split(","):
                 self._refuse_writable(mount["mount_point"])
         finally:
@@ -447,11 +410,12 @@ class Attached:
 
     def unmount(self, name: str) -> list[str]:
         """Take away our own folder and the mount; returns what of the folder stays, because others put it there."""
+        smb.forget(self.record.folder, name)
         kept = self._remove_own(name) if self.mounts[name].get("own") else []
         mount = self.mounts[name]
         place = mount["mount_point"]
         if mounts.mounted_at(mounts.read(), place):
-            if mount.get("server") and reach(mount["server"], NFS_PORT) != "open":
+            if mount.get("server") and reach(mount["server"], PORTS.get(mount["filesystem"], NFS_PORT)) != "open":
                 # A server that does not answer must not be asked, and nothing is left here that it would have to write.
                 run(["umount", "--internal-only", "--force", "--lazy", place], what=f"{place} cannot be unmounted")
             else:
@@ -470,7 +434,7 @@ class Attached:
             self.mount(name, {key: mount[key] for key in MOUNT_KEYS}, mount.get("server"))
         elif mount.get("server"):
             # Our folder is there and has to go, so that a teardown cannot end well without its server.
-            refuse_silent(mount["server"], name)
+            refuse_silent(mount["server"], name, PORTS.get(mount["filesystem"], NFS_PORT))
         kept = own_file.remove(place, own["folder"], own["token"], own["stamped"])
         source = mount["source"]
         return [f"{source}{path[len(place) :]}" for path in kept]
@@ -482,13 +446,17 @@ class Attached:
         return kept
 
 
-def refuse_silent(server: str, name: str) -> None:
+def _port(kind: str) -> int:
+    return smb.PORT if kind == "smb" else NFS_PORT
+
+
+def refuse_silent(server: str, name: str, port: int = NFS_PORT) -> None:
     """Raises server_silent: who asks a server that does not answer waits for it without end."""
-    way = reach(server, NFS_PORT)
+    way = reach(server, port)
     if way != "open":
         raise Failure(
             "server_silent",
-            f"The NFS server {server} of {name} does not answer on port {NFS_PORT}: {way}.",
+            f"The {'SMB' if port == smb.PORT else 'NFS'} server {server} of {name} does not answer on port {port}: {way}.",
             "Look at the server, its address in testbed.existing, and the network between both.",
             server=server,
         )
@@ -551,7 +519,9 @@ def _layers(attached: Attached, entries: list[ExistingEntryOption], check_mode: 
 
 
 def ensure(params: ExistingParams, check_mode: bool) -> dict[str, Any]:
-    attached = Attached(check_testbed_id("existing_storage_testbed_id", params["testbed_id"]))
+    attached = Attached(
+        check_testbed_id("existing_storage_testbed_id", params["testbed_id"]), smb.credentials(params["entries"])
+    )
     recorded = bool(attached.record.data)
     attached.recall(params["layers"])
     entries = params["entries"] if params["state"] == "present" else []

@@ -62,6 +62,7 @@ ALUA = ("access_state", "preferred_path", "dh_state")
 PROVISIONING = ("thin_provisioning", "provisioning_mode", "zeroing_mode", "cache_type", "protection_type")
 LIMITS = ("max_hw_sectors_kb", "minimum_io_size", "optimal_io_size", "discard_granularity", "discard_max_bytes")
 MOUNT_STATS = "/proc/self/mountstats"
+CIFS_DATA = "/proc/fs/cifs/DebugData"
 # The agreement of initiator and target at login, and its cost per I/O: names of scsi_transport_iscsi's attributes.
 ISCSI_SESSION = (
     "initial_r2t",
@@ -125,12 +126,14 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
 
 
 def of_others(path: str, system: System) -> dict[str, Any]:
-    """Facts that storage of others states about itself: over SCSI (INQUIRY, block limits, thin provisioning, ALUA) and over NFS."""
+    """Facts that storage of others states about itself: over SCSI (INQUIRY, block limits, thin provisioning, ALUA), over NFS and over SMB."""
     facts = inspect(path, system=system)
     if facts["type"] == "block":
         return _known(scsi_statement(f"/sys/block/{os.path.basename(facts['whole_device'])}", system))
     if str(facts.get("filesystem", "")).startswith("nfs"):
         return _known({"nfs": nfs_statement(system.read(MOUNT_STATS) or "", str(facts["mount_point"]))})
+    if facts.get("filesystem") in ("cifs", "smb3"):
+        return _known({"smb": smb_statement(system.read(CIFS_DATA) or "", str(facts.get("source")))})
     return {}
 
 
@@ -155,6 +158,37 @@ def nfs_statement(text: str, mount_point: str) -> dict[str, str]:
     lines = dict(re.findall(r"^\s+(caps|sec|nfsv4|impl_id):\s*(.*)$", mount[1], re.MULTILINE))
     # The rest of a lease differs at every look.
     return {key: re.sub(r",lease_expired=[^,]*", "", value) for key, value in lines.items() if value}
+
+
+def smb_statement(text: str, source: str) -> dict[str, str]:
+    """Dialect, signing, encryption and channels of a share, of /proc/fs/cifs/DebugData (cifs_debug_data_proc_show in fs/smb/client/cifs_debug.c).
+
+    source: as the mount table has it, //server/share with a folder behind it.
+    """
+    share = "\\".join(["", *source.split("/")[1:4]]).lower()
+    for server in re.split(r"^(?=\d+\) )", text, flags=re.MULTILINE)[1:]:
+        head, *sessions = re.split(r"^\t(?=\d+\) (?:Address|Name): )", server, flags=re.MULTILINE)
+        for session in sessions:
+            shares = re.findall(r"^\t\d+\) (\\\\.+?) Mounts: \d+ (.*\n.*)$", session, re.MULTILINE)
+            mount = next((more for name, more in shares if name.lower() == share), None)
+            dialect = re.search(r"\bDialect (0x[0-9a-f]+)(.*)", head)
+            if mount is None or dialect is None:
+                continue
+            security = re.search(r"Security type: (\S+)(.*)", session)
+            of_session = security[2] if security else ""
+            channels = re.search(r"Extra Channels: (\d+)", session)
+            interfaces = re.search(r"Server interfaces: (\d+)", session)
+            guest = re.search(r"Session Status: \d+ (Guest|Anonymous)", session)
+            return {
+                "dialect": dialect[1],
+                "signed": "yes" if " signed" in dialect[2] + of_session else "no",
+                "encrypted": "yes" if " encrypted" in of_session or " Encrypted" in mount else "no",
+                "channels": str(1 + int(channels[1]) if channels else 1),
+                **({"server_interfaces": interfaces[1]} if interfaces else {}),
+                **({"security": security[1]} if security else {}),
+                **({"logged_in_as": guest[1].lower()} if guest else {}),
+            }
+    return {}
 
 
 def network(system: System) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ....module_utils.core.failure import Failure
 from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.luns import CHAP_SPEC
+from ....module_utils.linux.clients import smb
 from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
@@ -42,6 +43,11 @@ KINDS = {
     "iscsi": Kind("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC), ("portal", "iqn")),
     "nfs": Kind("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE), NEEDED["nfs"]),
     "path": Kind("datastore", ("path", "file", OWN_SIZE), ("path",)),
+    "smb": Kind(
+        "datastore",
+        ("server", "share", "smb_version", "user", "password", "domain", "mount_options", "file", OWN_SIZE),
+        NEEDED["smb"],
+    ),
 }
 # Kinds outside of guests: inside of them both are of kind guest.
 OUTSIDE = ("device", "path")
@@ -49,8 +55,10 @@ OUTSIDE = ("device", "path")
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 COMMON = ("name", "kind", "hosts", "on", "access")
 # {kind of the role: {word of the description: word of the role}} where they differ.
+COMMANDS = {"nfs": "mount.nfs", "smb": "mount.cifs", "device": "blkid"}
+PORTS = {"nfs": NFS_PORT, "smb": smb.PORT}
 OWN = {OWN_SIZE: "benchmark_file_mib"}
-RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}}
+RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}, "smb": OWN}
 Entry = dict[str, Any]
 
 
@@ -203,6 +211,8 @@ def layers(by_host: dict[str, list[Entry]]) -> list[Layer]:
 def _words(entry: Entry) -> str:
     if entry.get("kind") == "nfs":
         return f"NFS export {entry.get('server')}:{entry.get('export')}"
+    if entry.get("kind") == "smb":
+        return f"SMB share //{entry.get('server')}/{entry.get('share')}"
     if entry.get("kind") == "path":
         return f"folder {entry.get('folder')}"
     return f"disk of {', '.join(f'{key} {entry[key]}' for key in PROOFS if entry.get(key))}"
@@ -217,12 +227,16 @@ def _use(entry: Entry) -> str:
 def commands(entries: list[Entry]) -> list[str]:
     """The commands that a host needs to read them."""
     kinds = {entry.get("kind") for entry in entries}
-    return [*(["mount.nfs"] if "nfs" in kinds else []), *(["blkid"] if "device" in kinds else [])]
+    return [command for kind, command in COMMANDS.items() if kind in kinds]
 
 
 def servers(entries: list[Entry]) -> list[tuple[Any, int]]:
     """(address, port) of the servers that a host reads from."""
-    return [(entry["server"], NFS_PORT) for entry in entries if entry.get("kind") == "nfs" and entry.get("server")]
+    return [
+        (entry["server"], PORTS[entry["kind"]])
+        for entry in entries
+        if entry.get("kind") in PORTS and entry.get("server")
+    ]
 
 
 # ---------------------------------------------------------------- what is wrong
@@ -272,6 +286,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
         why = "does not identify the LUN that is to be overwritten"
         wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
     wrong += _inside(variable, entry) if kind == "guest" else []
+    wrong += _share(variable, entry) if kind == "smb" else []
     if kind == "device" and not any(entry.get(key) for key in PROOFS):
         remedy = "add the serial, naa, wwid or uuid that the disk has"
         path = shown(entry["path"]) if entry.get("path") else None
@@ -293,6 +308,24 @@ def _inside(variable: str, entry: Entry) -> list[Problem]:
         ]
     words = [word for word in ("file", OWN_SIZE) if entry.get(word) and not path]
     return [Problem(f"{variable}.{word}", None, "is not a word for a disk", "remove it") for word in words]
+
+
+def _share(variable: str, entry: Entry) -> list[Problem]:
+    """The problems of a share of an SMB server. One that its module would refuse is refused here, in the words of the description."""
+    pairs = (("user", "password"), ("password", "user"), ("domain", "user"))
+    wrong = [
+        Problem(f"{variable}.{lacking}", None, "is not set", f"write it beside {given}")
+        for given, lacking in pairs
+        if entry.get(given) and not entry.get(lacking)
+    ]
+    if wrong or not (entry.get("server") and entry.get("share")):
+        return wrong
+    words = {**dict.fromkeys(("user", "password", "domain"), ""), "mount_options": "", **entry}
+    try:
+        smb.check(variable, words)
+    except Failure as failure:
+        return [Problem(variable, None, "cannot be mounted", failure.remedy.rstrip(".").replace("Give", "give", 1))]
+    return []
 
 
 def _session(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
@@ -385,7 +418,11 @@ class ExistingStorage(Stage):
     name = STAGE
     floor = 6
     describes = VARIABLE
-    packages: ClassVar = {"mount.nfs": ("nfs-common", "nfs-utils"), "blkid": ("util-linux", "util-linux")}
+    packages: ClassVar = {
+        "mount.nfs": ("nfs-common", "nfs-utils"),
+        "mount.cifs": ("cifs-utils", "cifs-utils"),
+        "blkid": ("util-linux", "util-linux"),
+    }
     variables = ("existing_storage_entries",)
 
     def derive(self, context: Context) -> None:
@@ -407,7 +444,8 @@ class ExistingStorage(Stage):
         return {"existing": _existing}
 
     def needs(self, testbed: Testbed, host: Host) -> Needs:
-        return commands(mappings(host.variables[VARIABLE])), []
+        entries = mappings(host.variables[VARIABLE])
+        return commands(entries), ["cifs"] if any(entry.get("kind") == "smb" for entry in entries) else []
 
     def peers(self, host: Host) -> list[tuple[Any, int]]:
         return servers(mappings(host.variables.get(VARIABLE)))

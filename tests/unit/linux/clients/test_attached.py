@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached, readable
 from unchanged import broken_off, refused, unchanged
 
 MIB = 1 << 20
@@ -21,6 +21,7 @@ def entry(**given):
     return {**plain, "name": "nas", "kind": "nfs", "layer_kind": "datastore", **given}
 
 
+SMB = {"kind": "smb", "server": "nas", "share": "vms"}
 NAS = {"server": "192.0.2.7", "export": "/volume1/vms"}
 
 
@@ -35,6 +36,13 @@ NAS = {"server": "192.0.2.7", "export": "/volume1/vms"}
         ({**NAS, "file": "/etc/passwd"}, ["file", "/etc/passwd"]),
         ({**NAS, "file": "a/../../b"}, ["file", "below"]),
         ({**NAS, "name": "../x"}, ["name", "../x"]),
+        ({**SMB, "share": ""}, ["share", "smb needs it"]),
+        ({**SMB, "share": "a/../b"}, ["share", "a/../b"]),
+        ({**SMB, "mount_options": "seal,password=x"}, ["mount_options", "Leave out password=x"]),
+        ({**SMB, "mount_options": "credentials=/etc/shadow"}, ["mount_options", "Leave out credentials"]),
+        ({**SMB, "mount_options": "rw"}, ["mount_options", "Leave out rw"]),
+        ({**SMB, "user": "reader"}, ["password", "beside user"]),
+        ({**SMB, "password": "x"}, ["user", "beside password"]),
         ({"kind": "path"}, ["folder"]),
         ({"kind": "path", "folder": "tank"}, ["folder", "tank"]),
         ({"kind": "device", "device": "/dev/sdb"}, ["serial", "proves"]),
@@ -102,11 +110,11 @@ def test_the_biggest_file_is_read_unless_another_was_read_or_is_named(tmp_path):
     big(tmp_path / "small.txt", 100)
     os.symlink("/etc/passwd", tmp_path / "link")
     folder = str(tmp_path)
-    assert attached.chosen_file("nas", folder, None, None) == "deep/er/three.img"
-    assert attached.chosen_file("nas", folder, None, "one.img") == "one.img"
-    assert attached.chosen_file("nas", folder, "deep/two.img", "one.img") == "deep/two.img"
+    assert readable.chosen_file("nas", folder, None, None) == "deep/er/three.img"
+    assert readable.chosen_file("nas", folder, None, "one.img") == "one.img"
+    assert readable.chosen_file("nas", folder, "deep/two.img", "one.img") == "deep/two.img"
     # What the last build read is gone.
-    assert attached.chosen_file("nas", folder, None, "gone.img") == "deep/er/three.img"
+    assert readable.chosen_file("nas", folder, None, "gone.img") == "deep/er/three.img"
 
 
 @pytest.mark.parametrize("wanted", [None, "small.txt", "link", "missing.img", "folder"])
@@ -119,18 +127,18 @@ def test_what_cannot_be_read_is_refused_and_nothing_changes(tmp_path, wanted):
     (there / "folder").mkdir()
     os.symlink(tmp_path / "elsewhere" / "big.img", there / "link")
     with refused(tmp_path, match=wanted or "nas") as caught:
-        attached.chosen_file("nas", str(there), wanted, None)
+        readable.chosen_file("nas", str(there), wanted, None)
     assert caught.value.code == "nothing_to_read"
 
 
 def test_a_search_ends(tmp_path, monkeypatch):
     for number in range(7):
         big(tmp_path / f"{number}.img")
-    monkeypatch.setattr(attached, "MOST_ENTRIES", 4)
-    assert [path for _size, path in attached.readable_files(str(tmp_path))] == ["0.img", "1.img", "2.img", "3.img"]
+    monkeypatch.setattr(readable, "MOST_ENTRIES", 4)
+    assert [path for _size, path in readable.readable_files(str(tmp_path))] == ["0.img", "1.img", "2.img", "3.img"]
     moments = iter(range(0, 1000, 9))
-    monkeypatch.setattr(attached, "MOST_ENTRIES", 1000)
-    assert len(list(attached.readable_files(str(tmp_path), lambda: next(moments)))) == 2
+    monkeypatch.setattr(readable, "MOST_ENTRIES", 1000)
+    assert len(list(readable.readable_files(str(tmp_path), lambda: next(moments)))) == 2
 
 
 def test_of_several_paths_to_one_disk_the_device_on_top_is_taken():
@@ -148,12 +156,16 @@ def test_of_several_paths_to_one_disk_the_device_on_top_is_taken():
 def host(monkeypatch, tmp_path):
     """A host that mounts nothing for real: commands are noted, and what they would mount is in its table."""
 
-    host = SimpleNamespace(commands=[], table=[], writable=False, way="open")
+    host = SimpleNamespace(commands=[], table=[], writable=False, way="open", logins=[])
 
     def run(argv, **_more):
         host.commands.append(argv)
         place = argv[-1]
         if argv[0] == "mount":
+            for option in argv[argv.index("-o") + 1].split(","):
+                if option.startswith("credentials="):
+                    path = option.partition("=")[2]
+                    host.logins.append((oct(os.stat(path).st_mode & 0o777), open(path, encoding="utf-8").read()))  # noqa: SIM115
             if os.path.isdir(argv[-2]):
                 # What a mount would show.
                 os.rmdir(place)
@@ -202,6 +214,66 @@ def test_a_build_mounts_once_and_a_teardown_undoes_exactly_that(host, tmp_path):
     assert not attached.ensure(params(state="absent"), False)["changed"]
     assert (folder / "vm.img").stat().st_size == 2 * MIB and not (tmp_path / "run").exists()
     assert not (tmp_path / "srv").exists()
+
+
+SHARE = {"kind": "smb", "server": "192.0.2.7", "share": "vms", "user": "reader", "password": "a,b=c d", "domain": "LAB"}
+
+
+def test_who_logs_in_to_a_share_is_in_a_file_for_as_long_as_it_is_read(host, tmp_path, monkeypatch):
+    monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
+    monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
+    built = attached.ensure(params(entry(**SHARE)), False)
+    assert host.logins == [("0o600", "username=reader\npassword=a,b=c d\ndomain=LAB\n")]
+    (argv,) = [argv for argv in host.commands if argv[0] == "mount"]
+    assert argv[1:3] == ["-t", "cifs"] and argv[-2] == "//192.0.2.7/vms"
+    options = argv[argv.index("-o") + 1].split(",")
+    assert options[:3] == ["ro", "vers=3.1.1", "cache=none"] and "rw" not in options and "guest" not in options
+    left = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == ["existing.json"]
+    for text in (str(host.commands), str(built), left[0].read_text(encoding="utf-8")):
+        assert "a,b=c d" not in text
+    assert not attached.ensure(params(entry(**SHARE)), False)["changed"]
+    attached.ensure(params(entry(**SHARE), state="absent"), False)
+    assert host.table == [] and not (tmp_path / "run").exists() and not (tmp_path / "srv").exists()
+
+
+def test_a_login_that_a_killed_build_left_is_removed(host, tmp_path, monkeypatch):
+    monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
+    monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
+    attached.ensure(params(entry(**SHARE)), False)
+    left = tmp_path / "run" / "lab" / "nas.credentials"
+    left.write_text("password=x", encoding="utf-8")
+    attached.ensure(params(state="absent"), False)
+    assert not left.exists() and not (tmp_path / "run").exists()
+
+
+def test_a_login_that_fails_leaves_no_file(host, tmp_path, monkeypatch):
+    def refuse(argv, **_more):
+        raise attached.Failure("command_failed", "mount error(13): Permission denied.", "Look at the message.")
+
+    monkeypatch.setattr(attached, "run", refuse)
+    with pytest.raises(attached.Failure):
+        attached.ensure(params(entry(**SHARE)), False)
+    assert host.table == [] and [path.name for path in (tmp_path / "run" / "lab").iterdir()] == ["existing.json"]
+
+
+def test_a_guest_of_a_share_has_no_file(host, monkeypatch):
+    monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
+    monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
+    attached.ensure(params(entry(kind="smb", server="nas", share="/open/")), False)
+    (argv,) = [argv for argv in host.commands if argv[0] == "mount"]
+    assert host.logins == [] and "guest" in argv[argv.index("-o") + 1].split(",") and argv[-2] == "//nas/open"
+
+
+def test_a_share_whose_server_is_silent_is_not_mounted(host, tmp_path):
+    host.way = "refused"
+    with refused(tmp_path, host.commands, match="SMB server 192.0.2.7 of nas does not answer on port 445"):
+        attached.ensure(params(entry(**SHARE)), False)
+
+
+def test_results_do_not_name_who_logged_in():
+    shown = "ro,vers=3.1.1,cache=none,username=reader,domain=LAB,uid=0,sign,seal"
+    assert attached.smb.without_user(shown) == "ro,vers=3.1.1,cache=none,uid=0,sign,seal"
 
 
 def test_a_server_that_is_silent_is_not_mounted(host, tmp_path):

@@ -210,3 +210,73 @@ def test_an_nfs_server_states_its_capabilities_for_its_own_mount_alone():
     }
     assert environment.nfs_statement(text, "/srv/nas2") == {"caps": "caps=0x0"}
     assert environment.nfs_statement(text, "/srv") == {} and environment.nfs_statement("", "/srv/nas") == {}
+
+
+# As fs/smb/client/cifs_debug.c prints it (Linux 6.1 and later); written by hand, of no real server.
+CIFS = """Display Internal CIFS Data Structures for Debugging
+---------------------------------------------------
+CIFS Version 2.40
+Features: DFS,STATS,DEBUG,ALLOW_INSECURE_LEGACY,CIFS_POSIX,UPCALL(SPNEGO),XATTR,ACL
+CIFSMaxBufSize: 16384
+Active VFS Requests: 0
+
+Servers:\x20
+1) ConnectionId: 0x1 Hostname: nas\x20
+Number of credits: 389 Dialect 0x311 signed posix
+TCP status: 1 Instance: 1
+Local Users To Server: 1 SecMode: 0x1 Req On Wire: 0
+In Send: 0 In MaxReq Wait: 0
+
+\tSessions:\x20
+\t1) Address: 192.0.2.10 Uses: 1 Capability: 0x300067\tSession Status: 1\x20
+\tSecurity type: RawNTLMSSP  SessionId: 0x7
+\tUser: 0 Cred User: 0
+
+\tExtra Channels: 3\x20
+
+\t\tChannel: 2 ConnectionId: 0x2
+\t\tNumber of credits: 389 Dialect 0x311
+
+\tShares:\x20
+\t0) IPC: \\\\nas\\IPC$ Mounts: 1 DevInfo: 0x0 Attributes: 0x0
+\tPathComponentMax: 0 Status: 1 type: 0 Serial Number: 0x0
+
+\t1) \\\\nas\\VMs of us Mounts: 1 DevInfo: 0x20 Attributes: 0x1006f
+\tPathComponentMax: 255 Status: 1 type: DISK Serial Number: 0x7 Encrypted
+
+\tServer interfaces: 2\tLast updated: 9 seconds ago
+\t1)\tSpeed: 10000000000 bps
+
+\tMIDs:\x20
+2) ConnectionId: 0x5 Hostname: old\x20
+Number of credits: 30 Dialect 0x210
+TCP status: 1 Instance: 1
+
+\tSessions:\x20
+\t1) Address: 192.0.2.11 Uses: 1 Capability: 0x300067\tSession Status: 1 Guest\x20
+\tSecurity type: RawNTLMSSP  SessionId: 0x8
+
+\tShares:\x20
+\t1) \\\\old\\vms Mounts: 1 DevInfo: 0x20 Attributes: 0x1006f
+\tPathComponentMax: 255 Status: 1 type: DISK Serial Number: 0x8
+"""
+
+
+def test_a_share_states_its_dialect_signing_encryption_and_channels():
+    assert environment.smb_statement(CIFS, "//nas/vms of us/images") == {
+        "dialect": "0x311",
+        "signed": "yes",
+        "encrypted": "yes",
+        "channels": "4",
+        "server_interfaces": "2",
+        "security": "RawNTLMSSP",
+    }
+    assert environment.smb_statement(CIFS, "//old/vms") == {
+        "dialect": "0x210",
+        "signed": "no",
+        "encrypted": "no",
+        "channels": "1",
+        "security": "RawNTLMSSP",
+        "logged_in_as": "guest",
+    }
+    assert environment.smb_statement(CIFS, "//nas/other") == environment.smb_statement("", "//nas/vms") == {}
