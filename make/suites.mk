@@ -73,6 +73,13 @@ workflows: setup-tools ## actionlint on the workflows, then the steps of one tha
 	python tests/tools/run_workflow.py .github/workflows/$(FILE) --job $(JOB) --ref "v$$(sed -n 's/^version: //p' galaxy.yml)" \
 	    --without "Compare the tag with the version and the changelog"
 
+# PICTURES=name, or some with spaces between them, draws these pictures of docs/img anew.
+.PHONY: tour
+tour: setup-tools ## Install the artefact into an empty home and play every command of docs/tour.md, as root; with bare-root TARGET=tour on a minimal Debian
+	@rm -rf .cache/tour && mkdir -p .cache/tour
+	ansible-galaxy collection build --force --output-path .cache/tour
+	$(AS_ROOT) python tests/tools/play_tour.py .cache/tour/storlab-testbed-*.tar.gz $(PICTURES)
+
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target, SUITE=trixie another Debian than 12
 	@BARE_ROOT_SUITE=$(SUITE) .ci/bare_root $(TARGET)

@@ -6,9 +6,8 @@
     python tests/tools/pictures.py report REPORT/index.html docs/img
     python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [--width 1100] [--height 900] [--theme dark]
     python tests/tools/pictures.py terminal docs/img/NAME.svg [--last N] COMMAND…
-    python tests/tools/pictures.py shown docs/tour.md [NAME…]
 
-`shown` makes the pictures of terminals of a page: each is of the command in the block right before it, and its name begins with the page's.
+The terminals of docs/tour.md are drawn by play_tour.py: each is of the command in the block right before it.
 A terminal shows the command as it was given and what it printed, with its colours; `--last N` keeps the last N lines. The command really runs, in a
 pseudo terminal of 80 columns, from the folder where this program was started.
 """
@@ -46,18 +45,18 @@ font-size: {char_height}px; line-height: {line_height}px }}
 """
 
 
-def printed(command: list[str]) -> str:
-    """What a command prints to a terminal. It ends this program with its own code when it fails."""
+def printed(command: list[str], folder: Path | None = None, variables: dict[str, str] | None = None) -> str:
+    """What a command prints to a terminal, from a folder (this one) with the variables of an environment (ours). It ends this program when it fails."""
     ours, theirs = pty.openpty()
     ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     environment = {
-        **os.environ,
+        **(os.environ if variables is None else variables),
         "COLUMNS": str(COLUMNS),
         "LINES": str(LINES),
         "TERM": "xterm-256color",
         "ANSIBLE_FORCE_COLOR": "1",
     }
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder)
     os.close(theirs)
     parts: list[bytes] = []
     try:
@@ -68,8 +67,11 @@ def printed(command: list[str]) -> str:
     code = process.wait()
     text = b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
     # Where a reader has them.
-    for folder, name in ((os.environ.get("ANSIBLE_COLLECTIONS_PATH"), "~/.ansible/collections"), (os.getcwd(), "~")):
-        text = text.replace(folder, name) if folder else text
+    for path, name in (
+        (os.environ.get("ANSIBLE_COLLECTIONS_PATH"), "~/.ansible/collections"),
+        (str(folder or os.getcwd()), "~"),
+    ):
+        text = text.replace(path, name) if path else text
     if code:
         sys.exit(f"{text}\n{shlex.join(command)} ended with {code}.")
     return text
@@ -94,20 +96,19 @@ SHOWN = re.compile(r"^```\n([^`]+?)\n```\n\n!\[[^]]*\]\(img/([\w-]+)\.svg\)", re
 SCREEN = 36
 
 
+def typed(block: str) -> str:
+    """The command of a block, as a picture shows it. Several lines are one command of the shell; comments are left out."""
+    return "\n".join(line.split("   #")[0].rstrip() for line in block.split("\n"))
+
+
 def shown(text: str) -> dict[str, str]:
-    """{name of a picture: its command} of a page. Several lines are one command of the shell; comments are left out."""
-    return {
-        name: "\n".join(line.split("   #")[0].rstrip() for line in block.split("\n"))
-        for block, name in SHOWN.findall(text)
-    }
+    """{name of a picture of a terminal: its command} of a page."""
+    return {name: typed(block) for block, name in SHOWN.findall(text)}
 
 
-def terminals(page: Path, names: list[str]) -> None:
-    """The pictures of terminals of a page, or some of them."""
-    for name, command in shown(page.read_text(encoding="utf-8")).items():
-        if not names or name in names:
-            text = printed(["bash", "-euc", command])
-            (page.parent / "img" / f"{name}.svg").write_text(drawn(command, text, SCREEN), encoding="utf-8")
+def save(name: str, command: str, text: str) -> None:
+    """Draws what a command of a page printed: what is left on a screen when it has ended."""
+    (ROOT / "docs" / "img" / f"{name}.svg").write_text(drawn(command, text, SCREEN), encoding="utf-8")
 
 
 def report(page: Path, folder: Path) -> None:
@@ -161,16 +162,11 @@ def main(words: list[str]) -> None:
     of_terminal.add_argument("target", type=Path)
     of_terminal.add_argument("--last", type=int)
     of_terminal.add_argument("command", nargs=argparse.REMAINDER)
-    of_texts = kinds.add_parser("shown")
-    of_texts.add_argument("page", type=Path)
-    of_texts.add_argument("names", nargs="*")
     given = parser.parse_args(words)
     if given.kind == "report":
         report(given.page, given.folder)
     elif given.kind == "page":
         photographed(given.page, given.target, given.width, given.height, given.theme)
-    elif given.kind == "shown":
-        terminals(given.page, given.names)
     else:
         text = printed(given.command)
         given.target.write_text(drawn(shlex.join(given.command), text, given.last), encoding="utf-8")

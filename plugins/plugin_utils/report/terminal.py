@@ -30,7 +30,9 @@ def table(report: Report) -> list[str]:
             )
             for step in waterfall.steps
         ]
-        widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
+        if not any(step.below for step in waterfall.steps):
+            rows = [row[:-2] for row in rows]
+        widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
         lines.append(f"{waterfall.workload_id}: {workload_words(waterfall.workload)}")
         for row in rows:
             cells = [

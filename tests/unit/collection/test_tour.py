@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pictures
+import play_tour
 import pytest
 import show_testbed
 import yaml
@@ -37,6 +39,43 @@ def test_the_tour_shows_the_files_that_its_commands_take():
     taken = [yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8")) for name in files]
     assert [document for document in shown if document] == taken
     assert "-e @tour/verdict.yml" in TOUR and "-i tour/inventory" in TOUR
+
+
+def test_all_commands_of_the_tour_are_played_and_two_of_them_otherwise_than_shown():
+    blocks = play_tour.blocks(TOUR)
+    played = [play_tour.played(block, Path("/a b/c.tar.gz")) for block in blocks]
+    assert [(one, other) for one, other in zip(blocks[1:], played[1:]) if one != other] == []
+    assert played[0].splitlines() == [
+        "apt-get -qq -y install fio",
+        "python3 -m venv venv && . venv/bin/activate",
+        "pip install ansible-core",
+        "ansible-galaxy collection install --no-deps --offline '/a b/c.tar.gz'",
+    ]
+    # Files that the page shows are no commands, and the playbooks are all there.
+    assert not any("benchmark_workloads" in block or "testbed_baseline" in block for block in blocks)
+    names = re.findall(r"storlab\.testbed\.(\w+)", "\n".join(blocks[1:]))
+    assert names == ["show", "doctor", "build", "benchmark", "report", "compare", "site", "teardown", "verify_clean"]
+
+
+def test_a_tour_says_what_its_reader_misses(tmp_path):
+    results = tmp_path / "tour" / "tour-testbed" / "results" / "tour"
+    (results / "one" / "report").mkdir(parents=True)
+    (results / "one" / "report" / "index.html").write_text("")
+    before = play_tour.mounts()
+    wrong = play_tour.problems(tmp_path, before - {"/"})
+    assert [sentence.removeprefix(f"{results} has no ") for sentence in wrong] == [
+        "*/report/results.csv.",
+        "index.html.",
+        "compare/*/index.html.",
+        "/ is still mounted.",
+    ]
+
+
+def test_a_tour_refuses_a_picture_that_the_page_does_not_have_and_a_folder_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(play_tour, "MEASURED", tmp_path)
+    assert "has no picture tour-none. It has tour-build, " in play_tour.play(tmp_path / "a", ["tour-none"])[0]
+    assert "Move it away" in play_tour.play(tmp_path / "a", ["tour-show"])[0]
+    assert tmp_path.is_dir()
 
 
 @pytest.mark.ansible

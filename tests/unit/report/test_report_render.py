@@ -186,6 +186,14 @@ def test_terminal_lines_are_aligned_and_have_no_trailing_blanks(report):
     assert {row[at - 2 : at] for row in rows} == {"  "}
 
 
+def test_a_layer_without_one_below_it_is_shown_without_columns_for_it(report):
+    waterfall = report.waterfalls[0]
+    alone = dataclasses.replace(report, waterfalls=[dataclasses.replace(waterfall, steps=waterfall.steps[:1])])
+    [head, row] = terminal.table(alone)[1:3]
+    assert waterfall.steps[0].below is None and head.split() == ["layer", "host", "IOPS", "MB/s", "mean", "p50", "p99"]
+    assert units.ABSENT not in row and "adds" in terminal.table(report)[1]
+
+
 def test_summary_rows_hold_no_nulls_and_no_bins(report):
     summary = rows.summary(report)
     assert len(summary) == 12
