@@ -15,7 +15,7 @@ from typing import ClassVar
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import write_whole
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.store import importer
+from ..plugin_utils.store import importer, local_times
 
 # The files that an import writes into a run's folder; a report that was rendered there is not its business.
 OWN = "points"
@@ -149,6 +149,7 @@ class ActionModule(CollectionAction):
         "testbed_id": {"type": "str", "default": "imported"},
         "run_id": {"type": "str"},
         "layer": {"type": "str"},
+        "time_zone": {"type": "str"},
     }
     UNWRITABLE = ("run_unwritable", "The run")
 
@@ -162,7 +163,9 @@ class ActionModule(CollectionAction):
             raise bad_value("layer", args["layer"], "Use up to 90 letters, digits, _ and - only; it names a folder.")
         if _same(path, run_dir) or os.path.realpath(path).startswith(os.path.realpath(run_dir) + os.sep):
             raise bad_value("path", path, f"It is in the run's own folder {run_dir}; import into another.")
+        zone = local_times.zone_of(args["time_zone"]) if args["time_zone"] is not None else None
         entries, unread, seen = collect(path, run_dir)
+        entries = local_times.dated(entries, zone) if zone else entries
         results, unusable = importer.points(entries, testbed_id, run_id, args["layer"] or root)
         unread = sorted(unread + unusable, key=lambda row: importer.natural(row["file"]))
         if not results:

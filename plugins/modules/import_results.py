@@ -44,6 +44,12 @@ options:
       - Name of the layer where no folder below O(path) names one. By default the name of O(path).
       - Imports of the same thing that are to be compared, such as one before and one after a change, have the same layer.
     type: str
+  time_zone:
+    description:
+      - Zone of the local times in IOMeter's files, which have none, as a name such as V(Europe/Berlin) or an offset such as V(+01:00).
+      - Without it, no point of IOMeter has a time. A time that the zone has twice, when clocks are put back, is absent, too.
+    type: str
+    version_added: 1.0.0
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller

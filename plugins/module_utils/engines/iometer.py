@@ -71,8 +71,8 @@ _AGREES = 0.01
 def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every test in the file, without the keys that only a testbed knows.
 
-    Also: ``targets`` (what was written to or read from), ``clients`` (one per manager when there are several), and ``latency_bins``
-    ``{unit, lower, upper, counts}`` with ``latency_p50_lower_ns`` and ``latency_p50_upper_ns`` … in ``total``.
+    Also: ``stamps`` (local times before and after the test), ``targets`` (written to or read from), ``clients`` (one per manager when there are several),
+    and ``latency_bins`` ``{unit, lower, upper, counts}`` with ``latency_p50_lower_ns`` and ``latency_p50_upper_ns`` … in ``total``.
     Failure 'no_result' when the text is not a result of IOMeter, 'iometer_output_unreadable' when it is damaged.
     """
     runs = _runs(text)
@@ -97,7 +97,7 @@ def series(text: str) -> list[Any]:
 
 
 def _runs(text: str) -> list[Any]:
-    """[{version, specs, blocks: [{header, rows, specs, aborted}], ended, aborted, errors}] in the order of the file."""
+    """[{version, specs, stamp, blocks: [{header, rows, specs, aborted, stamps}], ended, aborted, errors}] in the order of the file."""
     runs: list[Any] = []
     section = None
     rows: list[Any] = []
@@ -121,7 +121,8 @@ def _runs(text: str) -> list[Any]:
             header = [name.strip() for name in _cells(line, number)]
             run = _current(runs)
             rows = []
-            run["blocks"].append({"header": header, "rows": rows, "specs": run["specs"], "aborted": False})
+            block = {"header": header, "rows": rows, "specs": run["specs"], "aborted": False, "stamps": [run["stamp"]]}
+            run["blocks"].append(block)
             section = "rows"
         elif line.startswith("'"):
             section = line
@@ -133,6 +134,11 @@ def _runs(text: str) -> list[Any]:
                 _current(runs)["ended"] = True
         elif section == "rows":
             rows.append((number, _cells(line, number)))
+        elif section == "'Time Stamp":
+            run = _current(runs)
+            if run["blocks"] and len(run["blocks"][-1]["stamps"]) == 1:
+                run["blocks"][-1]["stamps"].append(line)
+            run["stamp"] = line
         elif section == "'Version":
             _current(runs)["version"] = line
         elif section == "'Access specification name,default assignment":
@@ -152,6 +158,7 @@ def _new_run(announced: bool = True, closes: bool = False) -> dict[str, Any]:
         "closes": closes,
         "version": None,
         "specs": [],
+        "stamp": None,
         "blocks": [],
         "ended": False,
         "aborted": False,
@@ -279,6 +286,8 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     result.update(figures)
     result["failures"] += failures
     result.update(_places(rows))
+    if len(block["stamps"]) == 2 and all(block["stamps"]):
+        result["stamps"] = block["stamps"]
     if everything.count("# Disks") > everything.count("# Workers"):
         result["flags"].append("several_targets")
     if spec:
