@@ -106,6 +106,33 @@ def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     )
 
 
+def test_e2_measures_a_nas_that_is_there_and_only_reads_it(shown):
+    """Without a target. A word that only a RAM disk has is refused."""
+    rc, result = shown("existing_nas", "-e", '{"testbed_e2": {"jobs": [1, 4]}}')
+    assert rc == 0 and result["testbed_id"] == "e2-existing-scaled-down"
+    assert [(layer["name"], layer["purpose"]) for layer in result["layers"]] == [("datastore-nas", "read")]
+    assert not any("RAM disk" in line or "lost" in line for line in result["drawing"])
+    variables = result["hosts"]["client01"]["variables"]
+    assert variables["existing_storage_entries"][0]["server"] == "192.0.2.10"
+    rc, result = shown("existing_nas", "-e", '{"testbed_e2": {"file": "40MiB"}}')
+    assert rc == 2 and result["msg"].startswith("testbed_e2.file is the size of what this experiment makes on a target")
+
+
+@pytest.mark.parametrize(
+    ("more", "purposes"),
+    [([], ["scratch"]), ([{"name": "two", "kind": "path", "path": "/d"}], ["scratch", "read"])],
+)
+def test_e2_writes_to_what_is_there_only_where_all_of_it_may_be_written_to(shown, tmp_path, more, purposes):
+    """A workload that writes would be refused where something is only read."""
+    nas = {"name": "nas", "kind": "nfs", "server": "192.0.2.10", "export": "/v", "access": "write"}
+    own = {"testbed_id": "n", "testbed": {"existing": [nas, *more]}}
+    content = {"all": {"vars": own, "children": {"clients": {"hosts": {"c": {"ansible_host": "192.0.2.21"}}}}}}
+    (tmp_path / "lab.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    rc, result = shown(tmp_path / "lab.yml")
+    assert rc == 0 and result["testbed_id"] == "e2-existing"
+    assert [layer["purpose"] for layer in result["layers"]] == purposes
+
+
 MEMBERS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}]
 
 
