@@ -17,6 +17,13 @@ options:
     description: Entries of another testbed of this collection on the host are left out.
     type: str
     default: ""
+  wait_s:
+    description:
+      - How long to wait for Windows to answer, such as while it is being installed; it is asked every 10 s. V(0) asks once.
+      - Without an answer until then the task fails with the code C(windows_silent).
+    type: float
+    default: 0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
@@ -40,6 +47,10 @@ EXAMPLES = r"""
   storlab.testbed.win_state:
     testbed_id: lab
   register: windows
+
+- name: Wait for a machine that installs itself
+  storlab.testbed.win_state:
+    wait_s: 7200
 
 - name: Record the state of the host
   storlab.testbed.storage_baseline:

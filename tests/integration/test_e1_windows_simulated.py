@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Experiment E1 on ESXi and Windows by its playbook, from the description to the report and the teardown. Windows, its IOMeter and ESXi are stand-ins."""
+"""Experiment E1 on ESXi and Windows by its playbook, from the description to the report and the teardown, and from an ESXi host alone.
+
+Windows, its IOMeter and ESXi are stand-ins.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("support", "standins", "fake_windows", "tools")]
@@ -75,7 +79,7 @@ def test_from_the_description_to_the_report_and_back(lab):
     assert rc == 0, stand_ins.failures(document)
     assert lab.kept() == before and not (lab.folder / "results" / ID).exists()
     lines = lines_of(document)
-    assert "1. array: RAM disk of 8GiB (STARWIND*), measured raw: 2 min. OVERWRITTEN." in lines
+    assert "2. array: RAM disk of 8GiB (STARWIND*), measured raw: 2 min. OVERWRITTEN." in lines
     assert any("LocalDS_0, which is there and stays as it is" in line for line in lines)
 
     lab.play("experiments/e1_windows_esxi")
@@ -93,6 +97,34 @@ def test_from_the_description_to_the_report_and_back(lab):
     assert [side["name"] for side in compared["sides"]] == ["file on the RAM disk"]
     [sentence] = compared["statements"]
     assert sentence["verdict"] in ("yes", "no", "cannot tell") and len(sentence["figures"]) == 2
+
+
+@pytest.mark.long
+def test_an_esxi_host_and_nothing_else_is_enough(tmp_path):
+    # The simulated host has less memory than the published machine.
+    with stand_ins.running(tmp_path, ID, VARIABLES, settings=SETTINGS, machine={"memory": "3GiB"}) as lab:
+        before = lab.kept()
+        wanted = yaml.safe_load((tmp_path / "lab.yml").read_text())["all"]["vars"]["testbed_e1_windows"]
+        too_large = {**wanted, "machine": {**wanted["machine"], "memory": "12GiB"}}
+        rc, document, _moments = lab.run(
+            "experiments/e1_windows_esxi_machine", options=("-e", json.dumps({"testbed_e1_windows": too_large}))
+        )
+        assert rc == 2 and stand_ins.failures(document)[0].startswith("Not all of what the Windows machine needs")
+        assert lab.kept() == before
+
+        rc, document, _moments = lab.run("experiments/e1_windows_esxi", options=("--check",))
+        assert rc == 0, stand_ins.failures(document)
+        assert lab.kept() == before and not (lab.folder / "results" / ID).exists()
+        [made, *others] = lines_of(document)
+        assert made.startswith(
+            "1. esx: the virtual machine array with 3GiB of memory, all of it reserved, 2 processors"
+        )
+        assert len(others) == 7 and "and of the machine array; the host esx stays" in others[-1]
+
+        lab.play("experiments/e1_windows_esxi")
+        measured = points(lab)
+        assert set(measured.values()) == {"measured"} and len(measured) == 2 * 2 * 4
+        assert lab.kept() == before and lab.layers() == {}
 
 
 @pytest.mark.long
@@ -136,16 +168,18 @@ def test_the_machine_measures_its_own_target(tmp_path):
 
 
 @pytest.mark.skipif("E1_CUT" not in os.environ, reason="the cut of E1 takes minutes; make interrupted plays it")
-def test_a_run_that_was_cut_is_taken_down(lab):
+@pytest.mark.parametrize("machine", [None, {"memory": "3GiB"}], ids=["machine-there", "machine-made"])
+def test_a_run_that_was_cut_is_taken_down(tmp_path, machine):
     """E1_SEED=number repeats a run."""
-    before = lab.kept()
     seed = int(os.environ.get("E1_SEED") or random.SystemRandom().randrange(1 << 32))
     # Of a whole run, which has more moments than this.
-    moment = random.Random(seed).randrange(60, 420)  # noqa: S311 no secret
+    moment = random.Random(seed).randrange(20, 420)  # noqa: S311 no secret
     print(f"E1_SEED={seed}: killed before task {moment}")
-    rc, _document, moments = lab.run("experiments/e1_windows_esxi", at=f"before {moment}")
-    assert rc == -signal.SIGKILL, moments[-1]
-    print(moments[-1])
-    lab.play("experiments/e1_windows_esxi_teardown")
-    assert lab.kept() == before and lab.layers() == {}
-    assert set(points(lab).values()) <= {"measured"}
+    with stand_ins.running(tmp_path, ID, VARIABLES, settings=SETTINGS, machine=machine) as lab:
+        before = lab.kept()
+        rc, _document, moments = lab.run("experiments/e1_windows_esxi", at=f"before {moment}")
+        assert rc == -signal.SIGKILL, moments[-1]
+        print(moments[-1])
+        lab.play("experiments/e1_windows_esxi_teardown")
+        assert lab.kept() == before and lab.layers() == {}
+        assert set(points(lab).values()) <= {"measured"}

@@ -26,6 +26,8 @@ from pyVmomi import vim
 from world import World, drive
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-3301", "secret-in-3302", "secret-out-3303"
+# Of the Windows machine that the experiment makes.
+ADMINISTRATOR, KEY = "sl-Windows-pw-3305", "AAAA3-BBBB3-CCCC0-DDDD6-EEEE7"
 # The names of the hosts are those of the accounts, as the collection derives them and tgtd has them.
 WINDOWS, ESXI = "array", "esx"
 NAA = "600000000000000000c0ffee00330101"
@@ -35,7 +37,9 @@ KEPT = ("disks", "targets", "virtual_disks", "files", "feature", "portals", "fol
 
 
 class Lab:
-    """variables: of all hosts of the inventory. settings: of the Windows host in its stand-in. guests: {name: variables}. windows: variables of that host."""
+    """variables: of all hosts of the inventory. settings: of the Windows host in its stand-in. guests: {name: variables}. windows: variables of that host.
+    machine: that the inventory has no Windows host, and testbed_e1_windows.machine describes one in these words. It answers after so many connections.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,8 @@ class Lab:
         settings: dict | None = None,
         guests: dict | None = None,
         windows: dict | None = None,
+        machine: dict | None = None,
+        silent: int = 2,
     ):
         self.folder, self.world = folder, World(folder / "world" / "world.json")
         address = array.portal["address"]
@@ -69,8 +75,26 @@ class Lab:
             "testbed_results_dir": str(folder / "results"),
             **variables,
         }
+        if machine is not None:
+            (folder / "windows.iso").write_bytes(b"a stand-in for an image of Windows Server")
+            answers = {
+                "administrator_password": ADMINISTRATOR,
+                "product_key": KEY,
+                "image_name": "Windows Server 2012 R2 SERVERSTANDARD",
+                "address": f"{address}/8",
+            }
+            wanted = {
+                "host": WINDOWS,
+                "datastore": "LocalDS_0",
+                "connection": own,
+                "esxi": {"iso": {"src": str(folder / "windows.iso")}, "unattended": answers},
+                **machine,
+            }
+            everybody["testbed_e1_windows"] = {**everybody["testbed_e1_windows"], "machine": wanted}
+            with self.world.open():
+                self.world.data["hosts"][WINDOWS]["line"] = {"how": "installing", "after": silent}
         groups = {
-            "targets": {"hosts": {WINDOWS: own}},
+            **({"targets": {"hosts": {WINDOWS: own}}} if machine is None else {}),
             "hypervisors": {"hosts": {ESXI: {**local, "testbed_esxi": self.login}}},
             **(
                 {
@@ -95,7 +119,7 @@ class Lab:
         """(return code, document, moments) of playbooks one after the other. at: where to kill it; returns when nothing of it runs any more."""
         arguments = [*map(str, options), *(f"playbooks/{name}.yml" for name in books)]
         returned, text, moments = play_until(self.folder, arguments, at)
-        assert IN not in text and OUT not in text and PASSWORD not in text
+        assert not [secret for secret in (IN, OUT, PASSWORD, ADMINISTRATOR, KEY) if secret in text]
         place = max(text.rfind("\n{\n") + 1, text.find("{"))
         document = json.JSONDecoder().raw_decode(text, place)[0] if returned >= 0 else {}
         return returned, document, moments

@@ -99,7 +99,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "testbed_e1_windows": {
         **DICT,
-        "description": "The second datastore, the guests and the sizes of experiment E1 on ESXi and Windows (docs/experiments/e1_windows_esxi.md).",
+        "description": "Machine, second datastore, guests and sizes of experiment E1 on ESXi and Windows (docs/experiments/e1_windows_esxi.md).",
     },
     "testbed_e2": {
         **DICT,

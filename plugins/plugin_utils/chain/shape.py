@@ -29,7 +29,7 @@ KINDS = {
 }
 TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 # In the name of a variable: what is never shown, and may be any text.
-SECRET = re.compile(r"password|secret")
+SECRET = re.compile(r"password|secret|product_key")
 # How people write sizes that are none here: 8G, 1.5 GB, 512m.
 _ALMOST_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([MGT])i?B?\s*", re.I)
 _MIB_OF = {"M": 1, "G": 1 << 10, "T": 1 << 20}

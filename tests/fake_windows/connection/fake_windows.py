@@ -82,6 +82,10 @@ class Connection(ConnectionBase):
         """As the connection plugin psrp: what is not reached then is unreachable."""
         if not self._connected:
             with World(self.get_option("world")).open() as world:
+                line = self._line(world)
+                if line.get("how") == "installing" and line["after"]:
+                    line["after"] -= 1
+                    raise AnsibleConnectionFailure("Nothing listens yet on a stand-in for Windows")
                 if self._line(world).get("how") == "down" and not self._line(world)["after"]:
                     self._line(world)["met"] = True
                     raise AnsibleConnectionFailure("Failed to connect to the host via a stand-in for PSRP")
@@ -116,13 +120,13 @@ class Connection(ConnectionBase):
                     raise lost
 
     def _line(self, world: World) -> dict:
-        """What is going to become of the host's line: C(how), and C(after) how many calls more."""
+        """What is going to become of the host's line: C(how), and C(after) how many calls more; C(installing) counts connections that come to nothing."""
         return world.data["hosts"].get(self.get_option("host"), {}).get("line", {})
 
     @staticmethod
     def _lost(line: dict) -> Exception | None:
         """How a call fails whose line breaks: C(cut) before it comes to the host, C(kill) once it has been carried out, both once, and C(down)."""
-        if not line or (line["how"] != "down" and line.get("met")):
+        if not line or line["how"] == "installing" or (line["how"] != "down" and line.get("met")):
             return None
         if line["after"]:
             line["after"] -= 1

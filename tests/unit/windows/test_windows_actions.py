@@ -835,3 +835,54 @@ def test_a_host_that_is_not_reached_is_left_to_ansible_to_name():
 def test_a_mistake_is_no_lost_connection():
     with pytest.raises(ZeroDivisionError):
         answered(ZeroDivisionError("a mistake"))
+
+
+class Silent:
+    """An action whose host answers after so many looks, on a clock that only its waiting moves."""
+
+    def __init__(self, bench: Bench, monkeypatch, looks: int, error: Exception, wait_s: float):
+        self.now_s, self.looks, self.left, self.resets = 0.0, [], looks, 0
+        monkeypatch.setattr(win_state.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(win_state.time, "sleep", self.sleep)
+        self.action = actions.make(win_state, {"wait_s": wait_s}, windows=True)
+        self.action._connection.reset = self.reset
+        self.bench, self.error = bench, error
+        self.action._execute_module = self.answer
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def answer(self, module_name: str, module_args: dict, task_vars: dict) -> dict:
+        self.looks.append(self.now_s)
+        if self.left:
+            self.left -= 1
+            raise self.error
+        with self.bench.world.open():
+            return Host(self.bench.world, "server").module(module_name, json.loads(json.dumps(module_args)), False)
+
+    def run(self) -> dict:
+        return actions.answer(self.action, {"inventory_hostname": "server"}, self.bench.hosts)
+
+
+@pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), ConnectionResetError(104, "reset")])
+def test_windows_that_installs_itself_is_waited_for(bench, monkeypatch, error):
+    silent = Silent(bench, monkeypatch, 3, error, wait_s=60)
+    assert "storage_state" in silent.run()
+    # The third look after the first failed, too; then it is read once more for the answer.
+    assert silent.looks == [0, 10, 20, 30, 30] and silent.resets == 3
+
+
+def test_windows_that_stays_silent_is_a_failure_with_a_limit_and_a_remedy(bench, monkeypatch):
+    silent = Silent(bench, monkeypatch, 100, AnsibleConnectionFailure("no route"), wait_s=25)
+    result = silent.run()
+    assert result["failed"] and result["failure"]["code"] == "windows_silent"
+    assert "Windows on server has not answered for 25 s: no route. Look at the console" in result["msg"]
+    assert silent.looks == [0, 10, 20, 25]
+
+
+def test_another_failure_of_the_wait_is_not_waited_out(bench, monkeypatch):
+    silent = Silent(bench, monkeypatch, 100, AnsibleError("ansible.windows.win_powershell was not found"), wait_s=25)
+    assert silent.run()["failure"]["code"] == "collection_missing" and silent.looks == [0]

@@ -56,6 +56,8 @@ class GuestVm(Stage):
     def layers(self, host: Host) -> list[Layer]:
         layers: list[Layer] = []
         for guest in mappings(host.variables.get("guest_vm_guests")):
+            if _installs_itself(guest):
+                continue
             parent = (guest.get("data_disk") or guest.get("esxi") or {}).get("datastore_layer")
             what = f"a virtual machine on {host.name}"
             own = [layer_of("guest", guest.get("name"), host, parent, "scratch", what)]
@@ -80,6 +82,12 @@ class GuestVm(Stage):
 
     def findings(self) -> dict[str, Find]:
         return {"others": _virtualisation, "esxi": _room}
+
+
+def _installs_itself(guest: dict[str, Any]) -> bool:
+    """Whether its only disk is the one that Windows is installed on, which is not measured."""
+    esxi = guest.get("esxi") or {}
+    return "unattended" in esxi and "data_disk" not in esxi
 
 
 def _guests(context: Context) -> None:
@@ -236,7 +244,12 @@ def _esxi_guest(context: Context, entry: dict[str, Any], host: str, store: Store
         "controller": "pvscsi",
         "provisioning": "eager",
     }
-    if store.entry.get("type") == "rdm":
+    card = {"network": "VM Network"}
+    if "unattended" in extra:
+        # What Windows Server has a driver for on its own medium.
+        disk |= {"name": "system", "controller": "ide", "provisioning": "thin"}
+        card["type"] = "e1000e"
+    elif store.entry.get("type") == "rdm":
         disk = {"name": "data", "controller": "lsilogic", "rdm": {"layer": layer}}
     guest = {"name": entry["name"], "host": host}
     if address:
@@ -249,7 +262,7 @@ def _esxi_guest(context: Context, entry: dict[str, Any], host: str, store: Store
         "datastore": store.label,
         "datastore_layer": layer,
         "disks": [disk],
-        **({"nics": [{"network": "VM Network"}]} if not system else {}),
+        **({"nics": [card]} if not system else {}),
         "wait_for_address": system,
         "find_disk": system,
         **extra,
