@@ -424,6 +424,9 @@ class Attached:
             if os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
         del self.mounts[name]
+        # A folder above several mounts goes with the last of them.
+        for other in list(self.mounts.values())[:1]:
+            other["folders"] += [folder for folder in mount["folders"] if os.path.isdir(folder)]
         self.record.save()
         return kept
 

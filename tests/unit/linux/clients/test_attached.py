@@ -219,6 +219,16 @@ def test_a_build_mounts_once_and_a_teardown_undoes_exactly_that(host, tmp_path):
 SHARE = {"kind": "smb", "server": "192.0.2.7", "share": "vms", "user": "reader", "password": "a,b=c d", "domain": "LAB"}
 
 
+def test_folders_above_several_mounts_go_with_the_last_of_them(host, tmp_path):
+    big(tmp_path / "tank" / "vm.img", 2 * MIB)
+    tanks = [entry(name=name, kind="path", folder=str(tmp_path / "tank")) for name in ("lower", "upper")]
+    attached.ensure(params(*tanks), False)
+    attached.ensure(params(tanks[1]), False)
+    assert os.listdir(tmp_path / "srv" / "lab") == ["upper"]
+    attached.ensure(params(state="absent"), False)
+    assert not (tmp_path / "srv").exists() and (tmp_path / "tank" / "vm.img").stat().st_size == 2 * MIB
+
+
 def test_who_logs_in_to_a_share_is_in_a_file_for_as_long_as_it_is_read(host, tmp_path, monkeypatch):
     monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
     monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
