@@ -109,7 +109,7 @@ def test_a_check_that_refutes_the_figures_fails_and_a_remark_does_not(run):
     )
     case = cases(run)["backing-bench", "4k-r70-rnd100-qd8-w1 r1"]
     [failure] = case.iter("failure")
-    assert failure.get("type") == "check_device_counters" and "engine_bytes 4096, device_bytes 17" in failure.get(
+    assert failure.get("type") == "check_device_counters" and "device_bytes 17, engine_bytes 4096" in failure.get(
         "message"
     )
     said = case.find("system-out").text.splitlines()
