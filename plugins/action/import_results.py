@@ -15,7 +15,7 @@ from typing import ClassVar
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import write_whole
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.store import importer, local_times
+from ..plugin_utils.store import import_files, importer, local_times
 
 # The files that an import writes into a run's folder; a report that was rendered there is not its business.
 OWN = "points"
@@ -33,14 +33,14 @@ def collect(path: str, run_dir: str) -> tuple:
             # A pipe or a device would be read for ever.
             if not stat.S_ISREG(kind.st_mode):
                 raise Failure("no_result", "It is not a regular file.", "Copy it into one.")
-            if kind.st_size > importer.MOST_BYTES:
+            if kind.st_size > import_files.MOST_BYTES:
                 raise Failure(
                     "no_result",
                     f"It has {kind.st_size} bytes, more than a result ever has.",
                     "Split it, one result a file.",
                 )
             with open(full, "rb") as handle:
-                entries += importer.read(name, handle.read())
+                entries += import_files.read(name, handle.read())
         except Failure as failure:
             unread.append({"file": name, "reason": str(failure)})
         except OSError as error:

@@ -13,13 +13,15 @@ import datetime
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
-from ..workload.point import Point
+from ..result.schema import Figures, Latency, Measured, Series
+from ..workload.point import Point, Server
 from ..workload.words import expressed_by
-from ..workload.workload import Workload, directions, extent, normalise, unsupported
+from ..workload.workload import Direction, Workload, directions, extent, normalise, unsupported
 from .engine import GRACE_S, ByTime, Place, Start, start
 
 EXPRESSIBLE = expressed_by("diskspd")
@@ -38,7 +40,7 @@ _CONTENTS = (None, {"pattern": "zero"}, {"pattern": "random", "refill": True})
 
 def argv(
     workload: Workload, target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe"
-) -> list[Any]:
+) -> list[str]:
     """The command line that runs a normalised workload on a target: '#1' or '\\\\.\\PhysicalDrive1', 'D:', or the path of an existing file.
 
     size_bytes: of the target; needed where several sequential workers share it. Failure 'workload_unsupported' for what diskspd cannot do.
@@ -90,7 +92,7 @@ def _target(target: str) -> str:
     )
 
 
-def _access(workload: Workload, size_bytes: int | None) -> list[Any]:
+def _access(workload: Workload, size_bytes: int | None) -> list[str]:
     block, alignment, random = workload["block_size_bytes"], workload["alignment_bytes"], workload["random_percent"]
     if random:
         # -rs0 is refused and -rs100 is what -r alone means.
@@ -103,7 +105,7 @@ def _access(workload: Workload, size_bytes: int | None) -> list[Any]:
     return [f"-s{block}", f"-T{size // workload['workers'] // block * block}"]
 
 
-def _zones(workload: Workload) -> list[Any]:
+def _zones(workload: Workload) -> list[str]:
     if "distribution" not in workload:
         return []
     return [
@@ -158,8 +160,11 @@ def _refuse(workload: Workload) -> None:
 
 # ---------------------------------------------------------------- reading
 
+# The document, its time span's profile or None, the time span, {started_utc, finished_utc} as far as known.
+Span = tuple[ElementTree.Element, "ElementTree.Element | None", ElementTree.Element, dict[str, str]]
 
-def results(text: str) -> list[Any]:
+
+def results(text: str) -> list[Measured]:
     """One result of schema storlab.result/1 for every time span of every XML document in the text, without what only a testbed knows.
 
     Also: targets (paths), and by_target {path: {read, write}} when there are several.
@@ -168,12 +173,12 @@ def results(text: str) -> list[Any]:
     return [_result(*span) for span in _spans(text)]
 
 
-def series(text: str) -> list[Any]:
+def series(text: str) -> list[Series | None]:
     """One ``{interval_s, columns, rows}`` for every time span, None where -D was not given."""
     return [_series(span) for root, profile, span, _times in _spans(text)]
 
 
-def _spans(text: str) -> list[Any]:
+def _spans(text: str) -> list[Span]:
     """[(root, its time span's profile or None, time span, {started_utc, finished_utc} as far as known)]."""
     if re.search(r"<!(?:DOCTYPE|ENTITY)", text):
         raise _unreadable("it declares entities, which diskspd never does")
@@ -220,7 +225,7 @@ def _unreadable(why: str) -> Failure:
     )
 
 
-def _number(parent: Any, path: str) -> Any:
+def _number(parent: ElementTree.Element, path: str) -> float | None:
     """The number in an element, None when there is none; counts as whole numbers."""
     element = parent.find(path)
     return (
@@ -230,7 +235,7 @@ def _number(parent: Any, path: str) -> Any:
     )
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str) -> float | None:
     if re.fullmatch(r"\d{1,20}", text):
         return int(text)
     if re.fullmatch(r"-?(nan|inf)(\(\w*\))?|-?1\.#\w+", text, re.IGNORECASE):
@@ -240,14 +245,16 @@ def _value(name: str, text: str) -> Any:
     return float(text)
 
 
-def _count(parent: Any, path: str) -> int:
+def _count(parent: ElementTree.Element, path: str) -> int:
     value = _number(parent, path)
     if not isinstance(value, int) or value >= 1 << 64:
         raise _unreadable(f"{path} is missing or {value!r}, not a count")
     return value
 
 
-def _result(root: Any, profile: Any, span: Any, times: dict[str, str]) -> dict[str, Any]:
+def _result(
+    root: ElementTree.Element, profile: ElementTree.Element | None, span: ElementTree.Element, times: dict[str, str]
+) -> Measured:
     engine = schema.without_none(
         {
             "name": "diskspd",
@@ -256,7 +263,7 @@ def _result(root: Any, profile: Any, span: Any, times: dict[str, str]) -> dict[s
             "randseed": None if profile is None else _number(profile, "RandSeed"),
         }
     )
-    result: dict[str, Any] = {
+    result: Any = {
         "schema": schema.SCHEMA,
         "engine": engine,
         "host": root.findtext("System/ComputerName") or None,
@@ -268,18 +275,15 @@ def _result(root: Any, profile: Any, span: Any, times: dict[str, str]) -> dict[s
     if span.find("Error") is not None:
         # It has the same words for everything.
         message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target; see its standard error."
-        return {
-            **schema.without_none(result),
-            "status": "failed",
-            "failures": [{"code": "no_result", "message": message}],
-        }
+        failures = [{"code": "no_result", "message": message}]
+        return cast(Measured, {**schema.without_none(result), "status": "failed", "failures": failures})
     runtime = _number(span, "TestTimeSeconds")
     if not runtime:
         raise _unreadable("TestTimeSeconds is missing")
     result["runtime_s"] = runtime
     targets = span.findall("Thread/Target")
     result["targets"] = sorted({target.findtext("Path") or "" for target in targets} - {""})
-    parts: dict[str, Any] = {}
+    parts: dict[Direction, Figures] = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         ios, size = (sum(_count(target, f"{title}{what}") for target in targets) for what in ("Count", "Bytes"))
@@ -313,12 +317,12 @@ def _result(root: Any, profile: Any, span: Any, times: dict[str, str]) -> dict[s
     if not parts and not expected:
         result["failures"].append({"code": "no_io", "message": "No I/O was done."})
     result["status"] = "failed" if result["failures"] else "measured"
-    return schema.without_none(result)
+    return cast(Measured, schema.without_none(result))
 
 
-def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
+def _of_path(targets: list[ElementTree.Element], runtime: float) -> dict[str, Figures]:
     """{read, write} of one target over all threads. diskspd reports its mean latencies, but percentiles of everything only."""
-    measured: dict[str, Any] = {}
+    measured: dict[str, Figures] = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         parts = [
@@ -330,17 +334,16 @@ def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
             for target in targets
         ]
         parts = [part for part in parts if part[0]]
-        ios, size = (sum(part[position] for part in parts) for position in (0, 1))
+        ios, size = sum(count for count, _size, _mean in parts), sum(size for _count, size, _mean in parts)
         if ios:
-            known = all(mean is not None for _ios, _size, mean in parts)
-            latency = (
-                {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if known else {}
-            )
+            sums = [count * mean for count, _size, mean in parts if mean is not None]
+            known = len(sums) == len(parts)
+            latency: Latency = {"samples": ios, "mean": sum(sums) / ios * _MS} if known else {}
             measured[name] = schema.direction(ios, size, ios / runtime, size / runtime, latency)
     return measured
 
 
-def _started(root: Any) -> datetime.datetime | None:
+def _started(root: ElementTree.Element) -> datetime.datetime | None:
     """When diskspd itself began, which it notes before the first time span."""
     match = re.fullmatch(
         r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip()
@@ -354,7 +357,9 @@ def _started(root: Any) -> datetime.datetime | None:
         raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
 
 
-def _times(root: Any, rows: list[tuple[Any, Any]]) -> list[dict[str, str]]:
+def _times(
+    root: ElementTree.Element, rows: list[tuple[ElementTree.Element | None, ElementTree.Element]]
+) -> list[dict[str, str]]:
     """{started_utc, finished_utc} of each time span, as far as known. rows: [(profile or None, time span)].
 
     Time spans run one after another, each with the warm-up and the cool-down of its profile; without one it is unknown when the next began.
@@ -376,7 +381,7 @@ def _times(root: Any, rows: list[tuple[Any, Any]]) -> list[dict[str, str]]:
     return times
 
 
-def _latency(span: Any, title: str, ios: int) -> dict[str, Any]:
+def _latency(span: ElementTree.Element, title: str, ios: int) -> Latency:
     """For result.direction. Without -L there is no Latency."""
     latency = span.find("Latency")
     if latency is None:
@@ -400,7 +405,7 @@ def _latency(span: Any, title: str, ios: int) -> dict[str, Any]:
     }
 
 
-def _cpu(span: Any, runtime: float, ios: int) -> dict[str, Any]:
+def _cpu(span: ElementTree.Element, runtime: float, ios: int) -> dict[str, float]:
     """Keys of a result's cpu. diskspd measures the whole host, in the measured time only."""
     busy, cores = _percent(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
     each = [
@@ -410,18 +415,18 @@ def _cpu(span: Any, runtime: float, ios: int) -> dict[str, Any]:
     ]
     cpu = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
     if busy is not None and cores:
-        cpu["host_busy_s"] = busy / 100 * cores * runtime
-        cpu["us_per_io"] = cpu["host_busy_s"] * 1e6 / ios
+        busy_s = busy / 100 * cores * runtime
+        cpu.update(host_busy_s=busy_s, us_per_io=busy_s * 1e6 / ios)
     return schema.without_none(cpu)
 
 
-def _percent(parent: Any, path: str) -> float | None:
+def _percent(parent: ElementTree.Element, path: str) -> float | None:
     """A share of time. The clocks of idle processors disagree a little, so it may be below nothing."""
     text = (parent.findtext(path) or "").strip()
     return 0.0 if re.fullmatch(r"-\d{1,3}\.\d{1,9}", text) else _number(parent, path)
 
 
-def _workload(profile: Any) -> tuple[Any, ...]:
+def _workload(profile: ElementTree.Element) -> tuple[Workload | None, list[str]]:
     """(normalised workload, flags) of what was asked for; (None, []) when it is not one workload, or says what a workload has no word for."""
     targets = profile.findall("Targets/Target")
     flags = sorted(
@@ -436,7 +441,7 @@ def _workload(profile: Any) -> tuple[Any, ...]:
         # -F and -O: all targets share their threads.
         if not each or any(other is None or other != each[0] for other in each) or _number(profile, "ThreadCount"):
             return None, flags
-        whole = dict(each[0])
+        whole: Any = dict(each[0] or {})
         # Every target has workers of its own.
         for key in ("workers", "rate_iops", "rate_bytes_s"):
             if key in whole:
@@ -450,10 +455,10 @@ def _workload(profile: Any) -> tuple[Any, ...]:
         return None, flags
 
 
-def _of_target(target: Any) -> Any:
+def _of_target(target: ElementTree.Element) -> dict[str, object] | None:
     """The workload of one target, None when a workload has no word for what it does."""
 
-    def yes(name: Any) -> Any:
+    def yes(name: str) -> bool:
         return target.findtext(name) == "true"
 
     block, align = _number(target, "BlockSize"), _number(target, "Random")
@@ -466,7 +471,7 @@ def _of_target(target: Any) -> Any:
         return None
     if random < 100 and (align or _number(target, "StrideSize")) != block:
         return None
-    options = {
+    options: dict[str, object] = {
         "block_size": block,
         "read_percent": 100 - writes,
         "random_percent": random,
@@ -484,14 +489,15 @@ def _of_target(target: Any) -> Any:
         options["data"] = {"pattern": "zero"}
     limit = target.find("Throughput")
     if limit is None or not _value("Throughput", limit.text or "0"):
-        if _number(target, "ThinkTime"):
+        think_ms = _number(target, "ThinkTime")
+        if think_ms:
             options.update(
-                think_time_us=_number(target, "ThinkTime") * 1000,
+                think_time_us=think_ms * 1000,
                 burst=max(1, (_number(target, "BurstSize") or 1) // threads),
             )
     else:
         # It does not pause when it limits a rate.
-        rate = _value("Throughput", limit.text) * threads
+        rate = (_value("Throughput", limit.text or "0") or 0) * threads
         options.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
     zones = target.findall("Distribution/Percent/Range")
     if zones:
@@ -507,15 +513,15 @@ def _of_target(target: Any) -> Any:
     return options
 
 
-def _series(span: Any) -> Any:
+def _series(span: ElementTree.Element) -> Series | None:
     buckets = span.findall("Iops/Bucket")
     if not buckets:
         return None
 
-    def number(bucket: Any, name: Any) -> Any:
+    def number(bucket: ElementTree.Element, name: str) -> float:
         return _value(name, bucket.get(name) or "0") or 0
 
-    rows = []
+    rows: list[list[Any]] = []
     for bucket in buckets:
         reads, writes = number(bucket, "Read"), number(bucket, "Write")
         busy = reads * number(bucket, "ReadAvgLatencyMilliseconds") + writes * number(
@@ -561,7 +567,7 @@ class Diskspd(ByTime):
         limit_s = workload["ramp_s"] + workload["runtime_s"] + GRACE_S
         return start(words[1:], job, limit_s, output=self.raw_file)
 
-    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+    def results(self, text: str, servers: Sequence[Server] | None = None) -> list[Measured]:
         """Its measurement; where it could not begin, its exit code and its words say more than its XML.
 
         That does not say either that it was asked to write random data, as argv always does, so its reader suspects what it was not asked.
@@ -572,7 +578,7 @@ class Diskspd(ByTime):
             if "runtime_s" in result
         ]
 
-    def series(self, text: str) -> list[Any]:
+    def series(self, text: str) -> list[Series | None]:
         return series(text)
 
     def filled(self, text: str, point: Point) -> tuple[int, float | None]:

@@ -180,7 +180,7 @@ def _result(phase: dict[str, Any]) -> dict[str, Any]:
     counts: dict[tuple[float, float], int] = {}
     for name, (figures, times, bins) in sources.items():
         size = int(figures["bytes"])
-        known = {"samples": size // block, "mean": int(times["avg_us"]) * _US or None} if times else {}
+        known: Any = {"samples": size // block, "mean": int(times["avg_us"]) * _US or None} if times else {}
         if times:
             known.update(min=int(times["min_us"]) * _US or None, max=int(times["max_us"]) * _US)
         parts[name] = schema.direction(size // block, size, size / block / seconds, size / seconds, known)

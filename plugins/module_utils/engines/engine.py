@@ -10,13 +10,14 @@ and one that only knows a time (ByTime) is started again from where it came to u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from ..core.failure import Failure
+from ..core.failure import Failure, Fault
 from ..core.layers import Layer
+from ..result.schema import Measured, Series
 from ..workload.meanings import meanings
-from ..workload.point import Point
+from ..workload.point import Point, Server
 from ..workload.workload import Workload, normalise
 
 # A point may take this much longer than was asked for: starting up, waiting for I/O in flight.
@@ -58,7 +59,7 @@ class Start(TypedDict):
 Make = Callable[[Place], Start]
 
 
-def start(arguments: list[str], job: dict[str, str], limit_s: float, **more: Any) -> Start:
+def start(arguments: list[str], job: dict[str, str], limit_s: float, **more: dict[str, str] | str) -> Start:
     """A Start without what few engines have."""
     usual: dict[str, Any] = {
         "files": {},
@@ -116,7 +117,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+    def results(self, text: str, servers: Sequence[Server] | None = None) -> list[Measured]:
         """Results of schema storlab.result/1 out of raw_file. servers: of a point on many hosts."""
         raise NotImplementedError
 
@@ -131,15 +132,15 @@ class Engine:
         """(IOPS, bytes per second) of the last moment, out of the end of what it printed so far."""
         return None, None
 
-    def moments_ms(self, _text: str) -> list[Any]:
+    def moments_ms(self, _text: str) -> list[int]:
         """When I/O ended, out of moments_file, as result/standstill.py takes it."""
         return []
 
-    def series(self, _text: str) -> list[Any]:
+    def series(self, _text: str) -> Sequence[Series | None]:
         """Contents of series.json, one for each result of raw_file; where the host does not count itself."""
         return []
 
-    def settings(self, path: Any, point: Point) -> dict[str, Any]:
+    def settings(self, path: str | None, point: Point) -> dict[str, int | str]:
         """A result says this of the engine, beside its version."""
         return {"name": self.name, **({"randseed": point["seed"]} if self.seeded else {})}
 
@@ -150,14 +151,14 @@ class Engine:
         """Where the program is when a file of this kind (msi, zip, exe) was installed into a folder of a Windows host."""
         return f"{folder}\\{self.programs[0]}"
 
-    def check_disk(self, path: str, disk: dict[str, Any]) -> None:
+    def check_disk(self, path: str, disk: Mapping[str, object]) -> None:
         """Failure when it cannot keep to sizes on the disk that holds the path. disk: as scripts/state.ps1 reads it."""
 
     def batches(self, points: list[Point]) -> list[list[Point]]:
         """Points by starts, in the order of the plan."""
         return [[point] for point in points]
 
-    def tests(self, _text: str, points: list[Point]) -> tuple[dict[str, int | None], list[Any]]:
+    def tests(self, _text: str, points: list[Point]) -> tuple[dict[str, int | None], list[Fault]]:
         """({point_id: position of its result in raw_file, None when it has none}, failures of no point in particular)."""
         return {point["point_id"]: 0 for point in points}, []
 
@@ -190,7 +191,7 @@ class ByTime(Engine):
         return lambda place: self.command([point], place), point
 
     @staticmethod
-    def written(result: dict[str, Any], point: Point) -> tuple[int, float | None]:
+    def written(result: Measured, point: Point) -> tuple[int, float | None]:
         """The answer of filled, out of a result."""
         if result["failures"]:
             raise Failure(

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer, lasting_identity, parts, reduces_data
 from ..result import result as schema
-from ..workload.point import Point
+from ..result.schema import Measured
+from ..workload.point import Point, Server
 from . import fio
 
 SERVER_KEYS = ("host", "address", "port", "version", "layer")
@@ -40,7 +42,7 @@ def version(engine: str) -> str:
     return done.stdout.strip()
 
 
-def server_command(engine: str, address: str, port: int) -> list[Any]:
+def server_command(engine: str, address: str, port: int) -> list[str]:
     return [engine, f"--server={_where(address, port)}"]
 
 
@@ -48,7 +50,7 @@ def _where(address: str, port: int) -> str:
     return f"{'ip6' if ':' in address else 'ip'}:{address},{port}"
 
 
-def check_servers(servers: list[Any]) -> None:
+def check_servers(servers: Sequence[Server]) -> None:
     """The description of the servers is complete and means different ones; Failure 'bad_value' when not."""
     places = [(server.get("address"), server.get("port")) for server in servers]
     for server, place in zip(servers, places):
@@ -63,7 +65,7 @@ def check_servers(servers: list[Any]) -> None:
             raise bad_value("servers", place, "Name every server once.")
 
 
-def check_versions(servers: list[Any], engine: str) -> None:
+def check_versions(servers: Sequence[Server], engine: str) -> None:
     """fio speaks to its own kind only: another version refuses the connection, or says other things with the same words."""
     own = version(engine) if servers else ""
     others = [f"{server['host']} has {server['version']}" for server in servers if server["version"] != own]
@@ -126,12 +128,12 @@ def group_layer(name: str | None, layers: list[Layer], coordinator: str) -> Laye
 # ---------------------------------------------------------------- jobs
 
 
-def job_files(point: Point, layers: dict[str, Layer]) -> list[Any]:
+def job_files(point: Point, layers: dict[str, Layer]) -> list[str]:
     """The job file for each server of a point, on its own layer."""
     return [fio.job_file(_at(point, layer_of(server, layers), layers)) for server in point["servers"]]
 
 
-def fill_files(point: Point, layers: dict[str, Layer], **how: Any) -> list[Any]:
+def fill_files(point: Point, layers: dict[str, Layer], **how: int) -> list[str]:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
     return [
         fio.fill_file({**_at(point, layer_of(server, layers), layers), "layer": server["layer"]}, **how)
@@ -139,7 +141,7 @@ def fill_files(point: Point, layers: dict[str, Layer], **how: Any) -> list[Any]:
     ]
 
 
-def layer_of(server: dict[str, Any], layers: dict[str, Layer]) -> Layer:
+def layer_of(server: Server, layers: dict[str, Layer]) -> Layer:
     if server["layer"] not in layers:
         raise bad_value("servers layer", server["layer"], "Name a layer that was published.")
     layer: Layer = layers[server["layer"]]
@@ -151,12 +153,12 @@ def _at(point: Point, layer: Layer, layers: dict[str, Layer]) -> Point:
     return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "reduces_data": reducing}
 
 
-def joined(servers: list[Any], texts: list[Any]) -> str:
+def joined(servers: Sequence[Server], texts: list[str]) -> str:
     """All job files in one, for the record; a comment names the server of each."""
     return "\n".join(f"; {server['host']}, layer {server['layer']}\n{text}" for server, text in zip(servers, texts))
 
 
-def arguments(servers: list[Any], texts: list[str]) -> tuple[list[str], dict[str, str]]:
+def arguments(servers: Sequence[Server], texts: list[str]) -> tuple[list[str], dict[str, str]]:
     """(the client's arguments, a server followed by its job file each; {name: text} of those files)."""
     files = {f"job.{number}.fio": text for number, text in enumerate(texts, start=1)}
     argv: list[str] = []
@@ -168,7 +170,7 @@ def arguments(servers: list[Any], texts: list[str]) -> tuple[list[str], dict[str
 # ---------------------------------------------------------------- results
 
 
-def results(text: str, servers: list[Any]) -> list[Any]:
+def results(text: str, servers: Sequence[Server]) -> list[Measured]:
     """[the result of all servers taken as one, with ``clients``], in place of ``fio.results``.
 
     Rates and counts are added, histograms merged, means weighted by I/O, deviations pooled. A server that was lost, or that failed, is
@@ -177,7 +179,7 @@ def results(text: str, servers: list[Any]) -> list[Any]:
     labels = {server["host"]: 0 for server in servers}
     for server in servers:
         labels[server["host"]] += 1
-    named = [
+    named: list[Server] = [
         {**server, "host": f"{server['host']} {server['layer']}" if labels[server["host"]] > 1 else server["host"]}
         for server in servers
     ]
@@ -187,10 +189,10 @@ def results(text: str, servers: list[Any]) -> list[Any]:
     return [{**everybody, "clients": [client(entry) for entry in clients]}]
 
 
-def client(result: dict[str, Any]) -> dict[str, Any]:
+def client(result: Measured) -> Measured:
     """The part of one host in the result of all: figures, without the histogram, which only the sum keeps."""
-    kept = {key: result[key] for key in CLIENT_KEYS if result.get(key) not in (None, {}, [])}
+    kept: Any = {key: value for key, value in result.items() if key in CLIENT_KEYS and value not in (None, {}, [])}
     for name in schema.PARTS:
         if name in kept:
             kept[name] = {key: value for key, value in kept[name].items() if key != "histogram"}
-    return {"host": result["host"], "failures": [], **kept}
+    return cast(Measured, {"host": result["host"], "failures": [], **kept})

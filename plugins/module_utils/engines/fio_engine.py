@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from ..workload.point import Point
+from ..result.schema import Measured
+from ..workload.point import Point, Server
 from . import fio, fio_distributed
 from .engine import FILL_BYTES_S, GRACE_S, Engine, Make, Place, Start, start
 
@@ -49,7 +50,7 @@ class Fio(Engine):
         words = [*self._arguments(windows), *(["--readonly"] if only_read else []), self.job_file]
         return start(words, job, limit_s, files=job)
 
-    def _many(self, servers: list[Any], texts: list[str], limit_s: float) -> Start:
+    def _many(self, servers: list[Server], texts: list[str], limit_s: float) -> Start:
         arguments, files = fio_distributed.arguments(servers, texts)
         job = {self.job_file: fio_distributed.joined(servers, texts)}
         return start([*self._arguments(False), *arguments], job, limit_s, files=files)
@@ -59,16 +60,16 @@ class Fio(Engine):
         live = [] if windows else ["--eta=always", "--eta-newline=1"]
         return ["--output-format=json+", f"--output={self.raw_file}", *live]
 
-    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+    def results(self, text: str, servers: Sequence[Server] | None = None) -> list[Measured]:
         return fio_distributed.results(text, servers) if servers else fio.results(text)
 
     def live(self, printed: bytes) -> tuple[float | None, float | None]:
         return fio.live_iops(printed), fio.live_bandwidth_bytes_s(printed)
 
-    def moments_ms(self, text: str) -> list[Any]:
+    def moments_ms(self, text: str) -> list[int]:
         return fio.log_moments_ms(text)
 
-    def settings(self, path: Any, point: Point) -> dict[str, int | str]:
+    def settings(self, path: str | None, point: Point) -> dict[str, int | str]:
         return {"name": self.name, "ioengine": fio.ioengine(path, point["workload"]), "randseed": point["seed"]}
 
     def check_program(self, program: str, points: list[Point]) -> None:

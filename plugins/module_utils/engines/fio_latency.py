@@ -9,7 +9,6 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any
 
 # fio's means are rounded, its clock has whole nanoseconds.
 TOLERANCE, TOLERANCE_NS = 0.01, 2
@@ -19,11 +18,13 @@ BINS_SHARE = 1 / 32
 READABLE_BINS = (2, 20)
 
 
-def impossible(raw: dict[str, Any], release: tuple[int, ...]) -> str | None:
+def impossible(raw: object, release: tuple[int, ...]) -> str | None:
     """Why the latencies of a direction, as fio writes them, contradict each other; None where they do not.
 
     The reader of the file refuses damaged ones.
     """
+    if not isinstance(raw, dict):
+        return None
     suffix = "_ns" if release >= (3, 0) else ""
     parts = {kind: raw[f"{kind}{suffix}"] for kind in ("lat", "clat") if isinstance(raw.get(f"{kind}{suffix}"), dict)}
     try:
@@ -32,7 +33,7 @@ def impossible(raw: dict[str, Any], release: tuple[int, ...]) -> str | None:
         return None
 
 
-def _completion(parts: dict[str, Any]) -> str | None:
+def _completion(parts: dict[str, dict[str, object]]) -> str | None:
     """Completion is a part of the whole latency."""
     if len(parts) < 2 or parts["lat"].get("N") != parts["clat"].get("N"):
         return None

@@ -14,13 +14,22 @@ else, so lines that differ in anything else are not one workload.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..workload.meanings import DIFFERENCES, meanings
 from ..workload.words import expressed_by
-from ..workload.workload import SECTOR_BYTES, Direction, Workload, block_bounds, directions, normalise, unsupported
+from ..workload.workload import (
+    SECTOR_BYTES,
+    Direction,
+    Range,
+    Workload,
+    block_bounds,
+    directions,
+    normalise,
+    unsupported,
+)
 
 VERSION = "1.1.0"
 LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
@@ -37,7 +46,7 @@ CYCLES = {"NORMAL": None, "CYCLE_OUTSTANDING_IOS": "queue depth cycling", "CYCLE
 # ---------------------------------------------------------------- access specifications
 
 
-def access_line(line: str, where: str) -> dict[str, Any]:
+def access_line(line: str, where: str) -> dict[str, int]:
     """One line of an access specification by LINE_KEYS; sizes in bytes, delay in milliseconds, burst in I/Os."""
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(LINE_KEYS) or not all(re.fullmatch(r"\d{1,10}", cell) for cell in cells):
@@ -49,7 +58,7 @@ def access_line(line: str, where: str) -> dict[str, Any]:
     return values
 
 
-def workload(name: str, lines: list[Any], common: dict[str, Any]) -> Workload:
+def workload(name: str, lines: list[dict[str, int]], common: Mapping[str, object]) -> Workload:
     """The normalised workload of an access specification (access_line's mappings) and of what else is known of it (workload keys)."""
     variable = f"access specification {name!r}"
     lines = [line for line in lines if line["of_size"]]
@@ -74,7 +83,7 @@ def workload(name: str, lines: list[Any], common: dict[str, Any]) -> Workload:
             "Replies are of network targets; set it to 0.",
         )
     first = lines[0]
-    settings = {**_mix(variable, lines), "random_percent": first["random"], **common}
+    settings: dict[str, object] = {**_mix(variable, lines), "random_percent": first["random"], **common}
     if first["delay"]:
         settings.update(think_time_us=first["delay"] * 1000, burst=max(1, first["burst"]))
     if first["align"]:
@@ -85,7 +94,7 @@ def workload(name: str, lines: list[Any], common: dict[str, Any]) -> Workload:
     return normalise(settings, variable)
 
 
-def _mix(variable: str, lines: list[dict[str, int]]) -> dict[str, Any]:
+def _mix(variable: str, lines: list[dict[str, int]]) -> dict[str, object]:
     reads = sum(line["of_size"] * line["reads"] for line in lines)
     if reads % 100:
         raise unsupported(
@@ -116,7 +125,7 @@ def _mix(variable: str, lines: list[dict[str, int]]) -> dict[str, Any]:
 def _shares(variable: str, sizes: list[tuple[int, int]]) -> dict[int, int]:
     """{size: percent} of [(size, weight)]."""
     total = sum(weight for size, weight in sizes)
-    weights: dict[Any, Any] = {}
+    weights: dict[int, int] = {}
     for size, weight in sizes:
         if weight:
             weights[size] = weights.get(size, 0) + weight
@@ -131,7 +140,7 @@ def _shares(variable: str, sizes: list[tuple[int, int]]) -> dict[int, int]:
     return {size: weight * 100 // total for size, weight in weights.items()}
 
 
-def disk_range(start_sector: int, size_sectors: int) -> dict[str, Any]:
+def disk_range(start_sector: int, size_sectors: int) -> dict[str, Range]:
     """{range: …} of 'starting sector' and 'disk maximum size' (0 = to the end); nothing when it is everything.
 
     IOMeter counts sectors of the device; 512 bytes is what all but native 4 KiB disks have.
@@ -390,7 +399,7 @@ def _together(active: list[Any], workers: int) -> list[str]:
     ]
 
 
-def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
+def _cycle(file: dict[str, Any], key: str, end: int | None) -> list[int]:
     """The values of a cycle: start, then added to or multiplied by the step, up to the end."""
     words = file["cycling"].get(key, [])
     numbers = [int(word) for word in words if re.fullmatch(r"\d{1,6}", word)]
@@ -401,7 +410,7 @@ def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
     if not step or (kind == "EXPONENTIAL" and step == 1):
         raise _unreadable(key, f"{' '.join(words)!r} never ends")
     value = start
-    values: list[Any] = []
+    values: list[int] = []
     while value <= last and len(values) <= 1000:
         values.append(value)
         value = value + step if kind == "LINEAR" else value * step
@@ -451,15 +460,15 @@ def group(normalised: list[Workload]) -> list[list[Workload]]:
     return groups
 
 
-def _by(normalised: list[Workload], key: Callable[[Workload], Any]) -> list[list[Workload]]:
+def _by(normalised: list[Workload], key: Callable[[Workload], object]) -> list[list[Workload]]:
     """The workloads in a list for each value of the key, in the order of their first ones."""
-    groups: dict[str, Any] = {}
+    groups: dict[object, list[Workload]] = {}
     for member in normalised:
         groups.setdefault(key(member), []).append(member)
     return list(groups.values())
 
 
-def _of_file(workload: Workload) -> tuple[Any, ...]:
+def _of_file(workload: Workload) -> tuple[object, ...]:
     return (
         workload["workers"],
         workload["runtime_s"],

@@ -12,20 +12,22 @@ percentile, and those are what is reported.
 
 from __future__ import annotations
 
-import csv
 import datetime
 import math
 import re
 import zlib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from ..core.failure import Failure
+from ..core.failure import Failure, Fault
 from ..result import histogram
 from ..result import result as schema
-from ..workload.point import Point
-from ..workload.workload import SECTOR_BYTES, Workload, extent
+from ..result.schema import Figures, Latency, LatencyBins, Measured, Series
+from ..workload.point import Point, Server
+from ..workload.workload import SECTOR_BYTES, Range, Workload, extent
 from . import icf
 from .engine import GRACE_S, ByTime, Place, Start, start
+from .iometer_file import Block, Row, Run, Spec, runs_of, unreadable
 
 # IOMeter waits so long for its Dynamo, and at least a few seconds pass between two of its tests.
 LOGIN_S = 60
@@ -61,21 +63,18 @@ BINS = {
     "5 to 10 s": (5000 * _MS, 10000 * _MS),
     ">= 10 s": (10000 * _MS, None),
 }
-# An unset 64-bit counter; and -1, which stands where workers differ.
-_UNSET = (1 << 64) - 1
-_AMBIGUOUS = -1
 # Rates and counts are of one measurement, printed with six decimals: what differs more was not written together.
 _AGREES = 0.01
 
 
-def results(text: str) -> list[Any]:
+def results(text: str) -> list[Measured]:
     """One result of schema storlab.result/1 for every test in the file, without the keys that only a testbed knows.
 
     Also: ``stamps`` (local times before and after the test), ``targets`` (written to or read from), ``clients`` (one per manager when there are several),
     and ``latency_bins`` ``{unit, lower, upper, counts}`` with ``latency_p50_lower_ns`` and ``latency_p50_upper_ns`` … in ``total``.
     Failure 'no_result' when the text is not a result of IOMeter, 'iometer_output_unreadable' when it is damaged.
     """
-    runs = _runs(text)
+    runs = runs_of(text)
     if not runs:
         raise Failure(
             "no_result",
@@ -85,151 +84,21 @@ def results(text: str) -> list[Any]:
     return [result for run in runs for result in _of_run(run)]
 
 
-def series(text: str) -> list[Any]:
+def series(text: str) -> list[Series]:
     """One ``{interval_s, columns, rows}`` for every test in an ``inst*`` file: the updates that IOMeter showed while it ran.
 
     The interval is the median distance between two updates, absent when there are fewer than two.
     """
-    return [_series(block) for run in _runs(text) for block in run["blocks"]]
+    return [_series(block) for run in runs_of(text) for block in run["blocks"]]
 
 
 # ---------------------------------------------------------------- the lines of the file
 
 
-def _runs(text: str) -> list[Any]:
-    """[{version, specs, stamp, blocks: [{header, rows, specs, aborted, stamps}], ended, aborted, errors}] in the order of the file."""
-    runs: list[Any] = []
-    section = None
-    rows: list[Any] = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.strip()
-        if not line:
-            continue
-        if line.startswith("ERROR:"):
-            _current(runs)["errors"].append(line[len("ERROR:") :].strip())
-            continue
-        if line == "Aborted test":
-            run = _current(runs)
-            run["aborted"] = True
-            # IOMeter wrote what it had until then; or, after a ramp, nothing. The file does not say which of the two it was.
-            if run["blocks"] and section == "'Time Stamp":
-                run["blocks"][-1]["aborted"] = True
-            continue
-        if re.match(r"(TimeStamp,)?'Target Type[;\t]", line):
-            raise _unreadable(number, "it is separated by other characters than commas")
-        if re.match(r"(TimeStamp,)?'Target Type,", line):
-            header = [name.strip() for name in _cells(line, number)]
-            run = _current(runs)
-            rows = []
-            block = {"header": header, "rows": rows, "specs": run["specs"], "aborted": False, "stamps": [run["stamp"]]}
-            run["blocks"].append(block)
-            section = "rows"
-        elif line.startswith("'"):
-            section = line
-            if line.startswith(("'Test Type,", "'Iometer Output File")):
-                runs.append(_new_run(closes=line.startswith("'Test Type,")))
-            elif line == "'Access specifications":
-                _current(runs)["specs"] = []
-            elif line == "'End Test":
-                _current(runs)["ended"] = True
-        elif section == "rows":
-            rows.append((number, _cells(line, number)))
-        elif section == "'Time Stamp":
-            run = _current(runs)
-            if run["blocks"] and len(run["blocks"][-1]["stamps"]) == 1:
-                run["blocks"][-1]["stamps"].append(line)
-            run["stamp"] = line
-        elif section == "'Version":
-            _current(runs)["version"] = line
-        elif section == "'Access specification name,default assignment":
-            _current(runs)["specs"].append({"name": line.rsplit(",", 1)[0], "lines": []})
-        elif section == icf.LINE_COMMENT and runs and runs[-1]["specs"]:
-            runs[-1]["specs"][-1]["lines"].append(icf.access_line(line.rstrip(","), f"line {number}"))
-        elif line.startswith("Version ") and runs:
-            runs[-1]["version"] = line[len("Version ") :].strip()
-    # IOMeter appends its errors, perhaps to nothing; but any log may have a line that starts with ERROR.
-    return [run for run in runs if run["blocks"] or run["announced"] or text.lstrip().startswith("ERROR:")]
-
-
-def _new_run(announced: bool = True, closes: bool = False) -> dict[str, Any]:
-    """closes: it has IOMeter's own header, not that of a fork."""
-    return {
-        "announced": announced,
-        "closes": closes,
-        "version": None,
-        "specs": [],
-        "stamp": None,
-        "blocks": [],
-        "ended": False,
-        "aborted": False,
-        "errors": [],
-    }
-
-
-def _current(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The run that a line belongs to. A file may start in the middle of one."""
-    if not runs:
-        runs.append(_new_run(announced=False))
-    return runs[-1]
-
-
-def _cells(line: str, number: int) -> list[str]:
-    try:
-        return next(csv.reader([line]))
-    except (csv.Error, StopIteration) as error:
-        raise _unreadable(number, f"it is not a line of a CSV file: {error}") from error
-
-
-def _unreadable(number: int, why: str) -> Failure:
-    return Failure(
-        "iometer_output_unreadable",
-        f"Line {number} of the IOMeter file cannot be read: {why}.",
-        "Use the file as IOMeter wrote it; a spreadsheet that saves it changes separators and numbers.",
-        line=number,
-    )
-
-
-class _Row:
-    """One row, its cells by the names of the header."""
-
-    def __init__(self, header: list[str], number: int, cells: list[str]) -> None:
-        if len(cells) > len(header) + 1 or (len(cells) == len(header) + 1 and cells[-1]):
-            raise _unreadable(number, f"it has {len(cells)} fields, but its header names {len(header)}")
-        self.number = number
-        self.whole = len(cells) >= len(header)
-        self.cells = dict(zip(header, cells))
-
-    def text(self, name: str) -> str:
-        return self.cells.get(name, "").strip()
-
-    def number_of(self, name: str) -> Any:
-        """The number in a column; None when there is no such column, nothing in it, or IOMeter's mark for 'unset' or 'several'."""
-        cell = self.text(name)
-        if not cell:
-            return None
-        if not re.fullmatch(r"-?\d{1,25}(\.\d{1,12})?(e[+-]?\d{1,3})?", cell, re.IGNORECASE):
-            # The text of 0/0 from a C++ stream.
-            if re.fullmatch(r"[+-]?(nan|inf|1\.#\w{2,6})(\(\w*\))?", cell, re.IGNORECASE):
-                return None
-            raise _unreadable(self.number, f"{name} is {cell[:40]!r}")
-        value = int(cell) if re.fullmatch(r"-?\d+", cell) else float(cell)
-        if value in (_AMBIGUOUS, _UNSET):
-            return None
-        if not 0 <= value < _UNSET:
-            raise _unreadable(self.number, f"{name} is {cell[:40]!r}")
-        return value
-
-    def count(self, name: str) -> int:
-        value = self.number_of(name) or 0
-        if value != int(value):
-            raise _unreadable(self.number, f"{name} is {value!r}, which is not a count")
-        return int(value)
-
-
 # ---------------------------------------------------------------- one test
 
 
-def _of_run(run: dict[str, Any]) -> list[Any]:
+def _of_run(run: Run) -> list[Measured]:
     engine = schema.without_none({"name": "iometer", "version": run["version"], "latency": "total"})
     tests = [_of_block(block, engine) for block in run["blocks"]]
     if run["errors"]:
@@ -239,18 +108,18 @@ def _of_run(run: dict[str, Any]) -> list[Any]:
     return tests
 
 
-def _aborted(run: dict[str, Any]) -> bool:
+def _aborted(run: Run) -> bool:
     return run["aborted"] or (
         not run["ended"] and (not run["blocks"] or (run["closes"] and _ends_its_runs(run["version"])))
     )
 
 
-def _ends_its_runs(version: Any) -> bool:
+def _ends_its_runs(version: str | None) -> bool:
     """1.1.0 closes a run that ended with 'End Test; releases that are named by a date do not."""
     return bool(re.match(r"1\.1\.", version or ""))
 
 
-def _broken(engine: dict[str, Any], code: str, message: str) -> dict[str, Any]:
+def _broken(engine: dict[str, str], code: str, message: str) -> Measured:
     return {
         "schema": schema.SCHEMA,
         "engine": engine,
@@ -260,12 +129,12 @@ def _broken(engine: dict[str, Any], code: str, message: str) -> dict[str, Any]:
     }
 
 
-def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
-    rows = [_Row(block["header"], number, cells) for number, cells in block["rows"]]
+def _of_block(block: Block, engine: dict[str, str]) -> Measured:
+    rows = [Row(block["header"], number, cells) for number, cells in block["rows"]]
     everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
     if everything is None or not everything.whole:
         return _broken(engine, "no_result", "The test was interrupted: its results have no complete row for ALL.")
-    result: dict[str, Any] = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
+    result: Measured = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:
         result["job_name"] = spec["name"]
@@ -286,8 +155,9 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     result.update(figures)
     result["failures"] += failures
     result.update(_places(rows))
-    if len(block["stamps"]) == 2 and all(block["stamps"]):
-        result["stamps"] = block["stamps"]
+    stamps = [stamp for stamp in block["stamps"] if stamp]
+    if len(stamps) == 2:
+        result["stamps"] = stamps
     if everything.count("# Disks") > everything.count("# Workers"):
         result["flags"].append("several_targets")
     if spec:
@@ -307,17 +177,17 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _has_direction(line: dict[str, Any], direction: str) -> bool:
+def _has_direction(line: dict[str, int], direction: str) -> bool:
     return bool(line["of_size"] and (line["reads"] if direction == "read" else 100 - line["reads"]))
 
 
-def _spec(name: str, specs: list[Any]) -> Any:
+def _spec(name: str, specs: list[Spec]) -> Spec | None:
     """The access specification of a test. The name is blank in inst files and where workers run different ones."""
     named = [spec for spec in specs if spec["name"] == name]
     return named[-1] if named else specs[0] if not name and len(specs) == 1 else None
 
 
-def _figures(row: _Row) -> tuple[Any, ...]:
+def _figures(row: Row) -> tuple[Measured, list[Fault]]:
     """(keys of a result, failures) of one row."""
     parts, runtimes = {}, []
     for name, counted, size in (("read", "Read I/Os", "Bytes Read"), ("write", "Write I/Os", "Bytes Written")):
@@ -333,14 +203,14 @@ def _figures(row: _Row) -> tuple[Any, ...]:
             continue
         runtimes.append(ios / rate)
         title = name.capitalize()
-        latency = {
+        latency: Latency = {
             "samples": ios,
             "mean": _nanoseconds(row, f"Average {title} Response Time"),
             "max": _nanoseconds(row, f"Maximum {title} Response Time"),
         }
         # From the bytes, because MBps is binary in some releases and decimal in others.
         parts[name] = schema.direction(ios, row.count(size), rate, row.count(size) / runtimes[-1], latency)
-    figures: dict[str, Any] = dict(parts)
+    figures = cast(Measured, dict(parts))
     if not parts:
         return figures, []
     figures["runtime_s"] = max(runtimes)
@@ -364,12 +234,12 @@ def _figures(row: _Row) -> tuple[Any, ...]:
     return figures, []
 
 
-def _nanoseconds(row: _Row, name: str) -> Any:
+def _nanoseconds(row: Row, name: str) -> float | None:
     """Response times are in milliseconds with six decimals; one that rounds to nothing was not measured."""
     return (row.number_of(name) or 0) * _MS or None
 
 
-def _bins(row: _Row, ios: int) -> Any:
+def _bins(row: Row, ios: int) -> LatencyBins | None:
     """The latency counters, when the release has them and they count every I/O."""
     counts = [row.count(name) for name in BINS]
     if not ios or sum(counts) != ios:
@@ -382,25 +252,26 @@ def _bins(row: _Row, ios: int) -> Any:
     }
 
 
-def bounds(bins: dict[str, Any], longest: Any) -> dict[str, Any]:
+def bounds(bins: LatencyBins, longest: float | None) -> Figures:
     """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
-    known = {}
+    known: Any = {}
     positions = histogram.percentiles(
         {str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES
     )
     for percent, name in schema.PERCENTILES.items():
-        low, high, stem = bins["lower"][positions[percent]], bins["upper"][positions[percent]], name[: -len("_ns")]
+        position = positions[percent] or 0
+        low, high, stem = bins["lower"][position], bins["upper"][position], name[: -len("_ns")]
         known[f"{stem}_lower_ns"] = low
         upper = min((value for value in (high, longest) if value is not None), default=None)
         if upper is not None:
             known[f"{stem}_upper_ns"] = max(low, upper)
-    return known
+    return cast(Figures, known)
 
 
-def _places(rows: list[Any]) -> dict[str, Any]:
+def _places(rows: list[Row]) -> Measured:
     """Who did the I/O, and on what."""
     managers = [row for row in rows if row.text("'Target Type") == "MANAGER"]
-    places: dict[str, Any] = {
+    places: Measured = {
         "targets": sorted({row.text("Target Name") for row in rows if row.text("'Target Type") == "DISK"})
     }
     if not places["targets"]:
@@ -412,20 +283,16 @@ def _places(rows: list[Any]) -> dict[str, Any]:
     return places
 
 
-def _client(row: _Row) -> dict[str, Any]:
+def _client(row: Row) -> Measured:
     figures, failures = _figures(row)
-    kept = {key: figures[key] for key in ("read", "write", "total") if key in figures}
+    kept: Any = {key: value for key, value in figures.items() if key in ("read", "write", "total")}
     if not kept and not failures:
         failures = [{"code": "no_io", "message": "No I/O was done."}]
-    return {
-        "host": row.text("Target Name"),
-        "status": "failed" if failures else "measured",
-        "failures": failures,
-        **kept,
-    }
+    status = "failed" if failures else "measured"
+    return cast(Measured, {"host": row.text("Target Name"), "status": status, "failures": failures, **kept})
 
 
-def _workload(spec: dict[str, Any], row: _Row, result: dict[str, Any]) -> Workload:
+def _workload(spec: Spec, row: Row, result: Measured) -> Workload:
     """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
     depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
     if not depth or not workers or disks % workers:
@@ -448,18 +315,19 @@ def _workload(spec: dict[str, Any], row: _Row, result: dict[str, Any]) -> Worklo
     )
 
 
-def _range(row: _Row) -> dict[str, Any]:
+def _range(row: Row) -> dict[str, Range]:
     return icf.disk_range(int(row.number_of("Starting Sector") or 0), int(row.number_of("Maximum Size") or 0))
 
 
 # ---------------------------------------------------------------- inst files
 
 
-def _series(block: dict[str, Any]) -> dict[str, Any]:
+def _series(block: Block) -> Series:
     columns = ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"]
-    rows, first = [], None
+    rows: list[list[Any]] = []
+    first = None
     for number, cells in block["rows"]:
-        row = _Row(block["header"], number, cells)
+        row = Row(block["header"], number, cells)
         if row.text("'Target Type") != "ALL":
             continue
         at = _seconds(row)
@@ -477,12 +345,13 @@ def _series(block: dict[str, Any]) -> dict[str, Any]:
             ]
         )
     steps = sorted(later[0] - earlier[0] for earlier, later in zip(rows, rows[1:]))
-    return schema.without_none(
-        {"interval_s": steps[len(steps) // 2] if steps else None, "columns": columns, "rows": rows}
-    )
+    series: Series = {"columns": columns, "rows": rows}
+    if steps:
+        series["interval_s"] = steps[len(steps) // 2]
+    return series
 
 
-def _seconds(row: _Row) -> float:
+def _seconds(row: Row) -> float:
     """Seconds of an update's time stamp, for differences: 'YYYY-MM-DD hh:mm:ss:mmm' in local time."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d):(\d{1,3})", row.text("TimeStamp"))
     try:
@@ -491,7 +360,7 @@ def _seconds(row: _Row) -> float:
         year, month, day, hour, minute, second, thousandths = (int(part) for part in match.groups())
         return datetime.datetime(year, month, day, hour, minute, second).timestamp() + thousandths / 1000
     except ValueError as error:
-        raise _unreadable(row.number, f"TimeStamp is {row.text('TimeStamp')[:40]!r}") from error
+        raise unreadable(row.number, f"TimeStamp is {row.text('TimeStamp')[:40]!r}") from error
 
 
 # ---------------------------------------------------------------- the engine
@@ -513,7 +382,7 @@ class Iometer(ByTime):
         icf.target_of(point["path"])
         icf.check([point["workload"]])
 
-    def check_disk(self, path: str, disk: dict[str, Any]) -> None:
+    def check_disk(self, path: str, disk: Mapping[str, object]) -> None:
         if disk["sector_bytes"] != SECTOR_BYTES:
             raise Failure(
                 "workload_unsupported",
@@ -543,7 +412,7 @@ class Iometer(ByTime):
         return icf.group(workloads) == [workloads]
 
     @staticmethod
-    def _workloads(points: list[Point]) -> list[Any]:
+    def _workloads(points: list[Point]) -> list[Workload]:
         """With their range said, on a file: IOMeter would make it larger until the volume is full."""
         if points[0]["path"].startswith("\\\\"):
             return [point["workload"] for point in points]
@@ -559,7 +428,7 @@ class Iometer(ByTime):
         port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
         workloads = self._workloads(points)
         job = {self.job_file: icf.write(workloads, [icf.target_of(path)]).replace("\n", "\r\n")}
-        limit_s = LOGIN_S + GRACE_S
+        limit_s: float = LOGIN_S + GRACE_S
         limit_s += sum(workload["ramp_s"] + workload["runtime_s"] + BETWEEN_TESTS_S for workload in workloads)
         files = ["/c", f"{folder}\\{self.job_file}", "/r", f"{folder}\\{self.raw_file}"]
         return start(
@@ -576,10 +445,10 @@ class Iometer(ByTime):
             link_target=path if on_file else "",
         )
 
-    def results(self, text: str, servers: list[Any] | None = None) -> list[Any]:
+    def results(self, text: str, servers: Sequence[Server] | None = None) -> list[Measured]:
         return results(text)
 
-    def tests(self, text: str, points: list[Point]) -> tuple[dict[str, int | None], list[Any]]:
+    def tests(self, text: str, points: list[Point]) -> tuple[dict[str, int | None], list[Fault]]:
         tests = list(enumerate(results(text))) if text else []
         done = [(position, test) for position, test in tests if "job_name" in test or "total" in test]
         places: dict[str, int | None] = {point["point_id"]: None for point in points}

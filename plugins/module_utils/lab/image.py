@@ -106,12 +106,12 @@ def with_packages(recipe: dict[str, Any], packages: list[str]) -> dict[str, Any]
     return {**recipe, "packages.txt": recipe["packages.txt"] + more.encode()} if lacking else recipe
 
 
-def package_list(text: str) -> list[Any]:
+def package_list(text: str) -> list[str]:
     """One package a line, ``#`` begins a comment."""
     return sorted({line.split("#")[0].strip() for line in text.splitlines()} - {""})
 
 
-def parse_modules_dep(text: str) -> dict[str, Any]:
+def parse_modules_dep(text: str) -> dict[str, tuple[str, list[str]]]:
     """modules.dep as {module name: (path, [paths it needs])}, all paths relative to the modules folder."""
     table = {}
     for line in text.splitlines():
@@ -124,7 +124,7 @@ def module_name(path: str) -> str:
     return os.path.basename(path).split(".ko")[0].replace("-", "_")
 
 
-def load_order(wanted: tuple[object, ...], table: dict[str, Any], builtin: set[str]) -> list[Any]:
+def load_order(wanted: tuple[object, ...], table: dict[str, tuple[str, list[str]]], builtin: set[str]) -> list[str]:
     """Paths to insmod, dependencies first. Modules built into the kernel need no loading."""
     order = []
 
@@ -259,7 +259,7 @@ def tree_kib(path: str) -> int:
     return sum(os.lstat(entry).st_blocks for entry in paths) // 2
 
 
-def left_overs(image_dir: str) -> list[Any]:
+def left_overs(image_dir: str) -> list[str]:
     return sorted(entry for entry in os.listdir(image_dir) if entry.startswith(".building-"))
 
 

@@ -111,7 +111,7 @@ def limits(disk: dict[str, Any]) -> dict[str, object]:
     return {key: value for key, value in throttle.items() if value}
 
 
-def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:
+def build_argv(vm: dict[str, Any], accel: str) -> list[str]:
     """The command line of a machine."""
     # The cache of translated code is memory of the host: without a limit it grows to a gigabyte.
     processor = {
@@ -198,7 +198,7 @@ def _note(path: str, shape: object) -> dict[str, Any]:
         return {}
 
 
-def plan(current: dict[str, Any], desired: str | None) -> list[Any]:
+def plan(current: dict[str, Any], desired: str | None) -> list[str]:
     """Steps from what is to the wanted definition (None: no machine)."""
     if desired is None:
         return ["stop"] * bool(current["pid"]) + ["remove"] * current["exists"]
@@ -207,7 +207,7 @@ def plan(current: dict[str, Any], desired: str | None) -> list[Any]:
     return ["stop"] * bool(current["pid"]) + ["start"]
 
 
-def console_tail(path: str, lines: int = 12) -> list[Any]:
+def console_tail(path: str, lines: int = 12) -> list[str]:
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.path.getsize(path) - 8192))

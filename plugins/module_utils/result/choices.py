@@ -9,8 +9,11 @@ issuing alone. A result whose worker does more than half of that spends more tim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from ..workload.workload import Workload
+from .schema import Check, Result
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ BOUND_PERCENT, BETTER_PERCENT = 50, 25
 FLAG = "choice_bound"
 
 
-def check(result: dict[str, Any], figures: dict[str, Any]) -> dict[str, Any] | None:
+def check(result: Result, figures: Mapping[str, object]) -> Check | None:
     """The check 'choice' of a result on a host with these figures {name: I/Os per second}; None where they say nothing of it."""
     workload, ioengine = result.get("workload") or {}, (result.get("engine") or {}).get("ioengine")
     depth, workers = workload.get("queue_depth"), workload.get("workers")
@@ -57,9 +60,9 @@ def check(result: dict[str, Any], figures: dict[str, Any]) -> dict[str, Any] | N
     if 1 < depth < LEAST_DEEP or _batched(workload):
         return None
     rivals = {
-        choice: float(figures[choice.name])
+        choice: figure
         for choice in CHOICES
-        if choice.depth == (1 if depth == 1 else DEEP) and _usable(figures.get(choice.name))
+        if choice.depth == (1 if depth == 1 else DEEP) and (figure := _usable(figures.get(choice.name)))
     }
     ours = next((choice for choice in rivals if choice.ioengine == ioengine and choice.batch == 1), None)
     if ours is None:
@@ -76,10 +79,11 @@ def check(result: dict[str, Any], figures: dict[str, Any]) -> dict[str, Any] | N
     }
 
 
-def _batched(workload: dict[str, Any]) -> bool:
+def _batched(workload: Workload) -> bool:
     options = (workload.get("engine_options") or {}).get("fio") or {}
     return any(str(name).startswith("iodepth_") for name in options)
 
 
-def _usable(figure: object) -> bool:
-    return isinstance(figure, (int, float)) and not isinstance(figure, bool) and figure > 0
+def _usable(figure: object) -> float | None:
+    """A number above 0, else None."""
+    return float(figure) if isinstance(figure, (int, float)) and not isinstance(figure, bool) and figure > 0 else None

@@ -20,10 +20,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..core.failure import Failure, Fault
-from ..workload.workload import Workload, block_bounds
+from ..workload.workload import DIRECTIONS, Workload, block_bounds
+from .schema import Check, Figures, Measured
 
 # Engines round: run times to whole milliseconds, means to a few digits.
 TOLERANCE = 0.01
@@ -50,15 +50,14 @@ _WAITING = re.compile(
 )
 
 
-def checks(
-    total: dict[str, Any], runtime_s: float, in_flight: int, block_bytes: tuple[int, int]
-) -> list[dict[str, Any]]:
+def checks(total: Figures, runtime_s: float, in_flight: int, block_bytes: tuple[int, int]) -> list[Check]:
     """[{name, ok, …}] of the figures of one run of the engine, as far as they are there; none of them when nothing was done.
 
     total: the figures of both directions together (result.py). in_flight: queue depth x workers. block_bytes: the smallest and the largest block.
     littles_law: in_flight is the mean number, limit what it can have been at most. block_size: bytes_per_io, least_bytes and most_bytes.
     """
-    ios, made = total.get("ios") or 0, []
+    ios = total.get("ios") or 0
+    made: list[Check] = []
     mean_ns, longest_ns = total.get("latency_mean_ns"), total.get("latency_max_ns")
     if ios and runtime_s and mean_ns is not None and longest_ns is not None:
         mean = ios * mean_ns / 1e9 / runtime_s
@@ -86,15 +85,16 @@ def checks(
     return made + latency_checks(total)
 
 
-def latency_checks(total: dict[str, Any]) -> list[dict[str, object]]:
+def latency_checks(total: Figures) -> list[Check]:
     """mean_in_range: least_ns <= mean_ns <= most_ns. bins_and_mean: the same of what the bins of the histogram allow. Only those that fail."""
-    mean, made = total.get("latency_mean_ns"), []
+    mean = total.get("latency_mean_ns")
+    made: list[Check] = []
     if mean is None:
         return []
     least, most = total.get("latency_min_ns"), total.get("latency_max_ns")
     if least is not None and most is not None:
         made.append(_range("mean_in_range", mean, least, most))
-    bins: dict[str, int] = (total.get("histogram") or {}).get("bins") or {}
+    bins: dict[str, int] = total["histogram"]["bins"] if total.get("histogram") else {}
     count = sum(bins.values())
     if count:
         middle = sum(int(edge) * number for edge, number in bins.items()) / count
@@ -106,18 +106,15 @@ def latency_checks(total: dict[str, Any]) -> list[dict[str, object]]:
     return [check for check in made if not check["ok"]]
 
 
-def _range(name: str, mean: float, least: float, most: float) -> dict[str, Any]:
+def _range(name: str, mean: float, least: float, most: float) -> Check:
     allowed = least * (1 - TOLERANCE) - BIN_NS <= mean <= most * (1 + TOLERANCE) + BIN_NS
-    return {
-        "name": name,
-        "ok": allowed,
-        **{key: float(f"{value:.6g}") for key, value in (("mean_ns", mean), ("least_ns", least), ("most_ns", most))},
-    }
+    mean, least, most = (float(f"{value:.6g}") for value in (mean, least, most))
+    return {"name": name, "ok": allowed, "mean_ns": mean, "least_ns": least, "most_ns": most}
 
 
-def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, object]]:
+def _reads(workload: Workload, part: Measured) -> list[Check]:
     """[read_share] where a workload of one direction did some of the other."""
-    read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
+    read, write = ((part.get(direction) or {}).get("ios") or 0 for direction in DIRECTIONS)
     wanted = workload["read_percent"]
     wrong = write if wanted == 100 else read if wanted == 0 else 0
     if not wrong:
@@ -126,10 +123,10 @@ def _reads(workload: Workload, part: dict[str, Any]) -> list[dict[str, object]]:
     return [{"name": "read_share", "ok": False, "read_percent": share, "wanted_percent": wanted}]
 
 
-def _mixture(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
+def _mixture(workload: Workload, part: Measured) -> list[Check]:
     """[mixture] where reads and writes are not of the share that the workload asks for. Rates of each direction, checks and options may change shares."""
     wanted = workload["read_percent"]
-    reads, writes = ((part.get(direction) or {}).get("ios") or 0 for direction in ("read", "write"))
+    reads, writes = ((part.get(direction) or {}).get("ios") or 0 for direction in DIRECTIONS)
     ios = reads + writes
     if not 0 < wanted < 100 or not ios or _held_back(workload, {}):
         return []
@@ -151,7 +148,7 @@ def _mixture(workload: Workload, part: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _idle(workload: Workload, part: dict[str, Any]) -> list[dict[str, object]]:
+def _idle(workload: Workload, part: Measured) -> list[Check]:
     """[least_in_flight] where hardly ever an I/O was on its way, and no option, pause or rate explains it.
 
     stalled_s of a part: how long no I/O was completed at all. A host that stands still adds to no latency.
@@ -181,7 +178,7 @@ def flags(checks: Sequence[Mapping[str, object]]) -> list[str]:
     return [flag for name, flag in FLAGGED.items() if name in names]
 
 
-def _held_back(workload: Workload, part: dict[str, Any]) -> bool:
+def _held_back(workload: Workload, part: Measured) -> bool:
     options = [name for of in (workload.get("engine_options") or {}).values() for name in of]
     return (
         any(workload.get(key) for key in (*_PACED, "sync", "verify"))
@@ -191,13 +188,13 @@ def _held_back(workload: Workload, part: dict[str, Any]) -> bool:
     )
 
 
-def judged(workload: Workload, parts: list[dict[str, object]]) -> tuple[list[dict[str, Any]], list[Fault]]:
+def judged(workload: Workload, parts: Sequence[Measured]) -> tuple[list[Check], list[Fault]]:
     """(checks, failures) of a point: of several parts the check that failed, else the last; failures [{code, message}].
 
     parts: each run of the engine that the point's figures are of, on each host of many: {runtime_s, total, …}.
     """
     in_flight, bounds = workload["queue_depth"] * workload["workers"], block_bounds(workload)
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, Check] = {}
     for part in parts:
         for check in _all(workload, part, in_flight, bounds) if part.get("runtime_s") else []:
             if made.setdefault(check["name"], check)["ok"]:
@@ -206,7 +203,7 @@ def judged(workload: Workload, parts: list[dict[str, object]]) -> tuple[list[dic
     return list(made.values()), [Failure("impossible_figures", words(check)).as_fault() for check in failed]
 
 
-def _all(workload: Workload, part: dict[str, Any], in_flight: int, bounds: tuple[int, int]) -> list[dict[str, Any]]:
+def _all(workload: Workload, part: Measured, in_flight: int, bounds: tuple[int, int]) -> list[Check]:
     made = checks(part.get("total", {}), part["runtime_s"], in_flight, bounds)
     # Where the bins are of completion alone, the mean of all may be above them.
     if "completion_percentiles" in part.get("flags", ()):
@@ -214,7 +211,7 @@ def _all(workload: Workload, part: dict[str, Any], in_flight: int, bounds: tuple
     return made + _reads(workload, part) + _mixture(workload, part) + _idle(workload, part)
 
 
-def words(check: dict[str, Any]) -> str:
+def words(check: Check) -> str:
     """Why a check that failed cannot be true."""
     if check["name"] == "read_share":
         return f"{check['read_percent']:g} % of the I/Os were reads, but the workload's are {check['wanted_percent']} %: the engine did another workload."

@@ -18,12 +18,12 @@ from ..core.failure import Failure, Fault, exit_words
 from ..workload.workload import Direction, by_time, directions
 from . import choices, histogram, physics, standstill
 from .derived import cpu_cost
-from .schema import Result
+from .schema import Addition, Check, Figures, Latency, Measured, Meta, Part, Result, Seen
 
 SCHEMA = "storlab.result/1"
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 # Groups with latencies: I/O by its direction and together, and the flushes (fsync, fdatasync), which are not I/O.
-PARTS = (*DIRECTIONS, "total", "sync")
+PARTS: tuple[Part, ...] = (*DIRECTIONS, "total", "sync")
 PERCENTILES = {
     50.0: "latency_p50_ns",
     95.0: "latency_p95_ns",
@@ -74,7 +74,7 @@ SUMMARY_WITHOUT = ("histogram", "latency_min_ns")
 SUMMARY_CPU = ("user_percent", "system_percent", "host_busy_percent", "host_steal_percent", "us_per_io", "mhz_per_iops")
 
 
-def without_none(mapping: dict[str, Any]) -> dict[str, Any]:
+def without_none(mapping: Mapping[str, object]) -> dict[str, Any]:
     """The mapping without the keys that were not measured."""
     return {key: value for key, value in mapping.items() if value is not None}
 
@@ -84,9 +84,9 @@ def direction(
     size_bytes: int | None,
     iops: float | None,
     bandwidth_bytes_s: float | None,
-    latency: dict[str, Any] | None = None,
-    bins: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    latency: Latency | None = None,
+    bins: dict[str, int] | None = None,
+) -> Figures:
     """One of PARTS. ``latency`` may hold mean, min, max, stddev (ns), ``samples`` and, where there are no bins, percentiles.
 
     Flushes have neither size nor rates.
@@ -101,32 +101,34 @@ def direction(
             known = histogram.percentiles(bins, PERCENTILES, ordered=True)
             values["histogram"] = {"unit": "ns", "bins": bins}
         values.update({name: known.get(percent) for percent, name in PERCENTILES.items()})
-    return without_none(values)
+    return cast(Figures, without_none(values))
 
 
-def merge_directions(parts: list[Any], concurrent: bool = True, runtime_s: float | None = None) -> dict[str, Any]:
+def merge_directions(parts: Sequence[Figures], concurrent: bool = True, runtime_s: float | None = None) -> Figures:
     """Several directions, jobs, hosts, rounds or repetitions taken as one: counts added, means weighted, deviations pooled, histograms merged.
 
     Rates are added when the parts ran at the same time. When they ran one after another, rates are what was done in runtime_s, which is how
     long all of it lasted, with what did nothing in this direction; without runtime_s they are left out, unless there is only one part.
     A latency figure that cannot be had exactly (percentiles without bins) is left out.
     """
-    merged = {"ios": sum(part["ios"] for part in parts)}
+    merged: Any = {"ios": sum(part["ios"] for part in parts)}
     flushes = parts and all("bytes" not in part for part in parts)
     if not flushes:
         merged["bytes"] = sum(part["bytes"] for part in parts)
     if runtime_s and not concurrent and not flushes:
         merged.update({"iops": merged["ios"] / runtime_s, "bandwidth_bytes_s": merged["bytes"] / runtime_s})
     if len(parts) == 1:
-        return {**parts[0], **merged}
+        return cast(Figures, {**parts[0], **merged})
     if concurrent and not flushes:
-        merged.update({key: sum(part[key] for part in parts) for key in ("iops", "bandwidth_bytes_s")})
+        merged["iops"] = sum(part["iops"] for part in parts)
+        merged["bandwidth_bytes_s"] = sum(part["bandwidth_bytes_s"] for part in parts)
     if parts and merged["ios"] and all("latency_mean_ns" in part for part in parts):
         mean = sum(part["latency_mean_ns"] * part["ios"] for part in parts) / merged["ios"]
         merged["latency_mean_ns"] = mean
-        for key, choose in (("latency_min_ns", min), ("latency_max_ns", max)):
-            if all(key in part for part in parts):
-                merged[key] = choose(part[key] for part in parts)
+        if all("latency_min_ns" in part for part in parts):
+            merged["latency_min_ns"] = min(part["latency_min_ns"] for part in parts)
+        if all("latency_max_ns" in part for part in parts):
+            merged["latency_max_ns"] = max(part["latency_max_ns"] for part in parts)
         if merged["ios"] > 1 and all("latency_stddev_ns" in part for part in parts):
             squares = sum(
                 part["latency_stddev_ns"] ** 2 * (part["ios"] - 1) + part["ios"] * (part["latency_mean_ns"] - mean) ** 2
@@ -142,15 +144,15 @@ def merge_directions(parts: list[Any], concurrent: bool = True, runtime_s: float
                 }
             )
             merged["histogram"] = {"unit": "ns", "bins": bins}
-    return merged
+    return cast(Figures, merged)
 
 
-def in_a_row(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def in_a_row(rounds: list[Measured]) -> Measured:
     """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
     if len(rounds) == 1:
         return rounds[0]
     runtime_s = sum(part["runtime_s"] for part in rounds)
-    whole = {
+    whole: Any = {
         "engine": rounds[0]["engine"],
         "runtime_s": runtime_s,
         "flags": list(dict.fromkeys(flag for part in rounds for flag in part["flags"])),
@@ -170,11 +172,11 @@ def in_a_row(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         for key in rounds[0]["cpu"]
         if all(key in part["cpu"] for part in rounds)
     }
-    return whole
+    return cast(Measured, whole)
 
 
 def failures(
-    result: dict[str, Any], exit_code: Any, expected: Sequence[Direction], runtime_s: float | None
+    result: Result, exit_code: int | None, expected: Sequence[Direction], runtime_s: float | None
 ) -> list[Fault]:
     """Why this result does not count as measured; an empty list when it does.
 
@@ -202,16 +204,14 @@ def failures(
     return reasons
 
 
-def error_words(number: int, engine: dict[str, Any]) -> str:
+def error_words(number: int, engine: Mapping[str, object]) -> str:
     """An error number with its meaning. Windows' C library counts as others do up to 34 (ERANGE) only, so there a higher one stays a number."""
     if engine.get("ioengine") == "windowsaio" and number > 34:
         return f"{number} of Windows' C library"
     return f"{number} ({os.strerror(number)})"
 
 
-def of_point(
-    identity: dict[str, Any], meta: dict[str, Any] | None, measured: list[Any], output: str | None = None
-) -> Result:
+def of_point(identity: Result, meta: Meta | None, measured: list[Measured], output: str | None = None) -> Result:
     """The complete result of one point.
 
     identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
@@ -243,7 +243,7 @@ def of_point(
             result["overridden"] = meta["overridden"]
         window, planned_s = _window(meta, measured), None
         if window:
-            own = in_a_row(window)
+            own: Any = in_a_row(window)
             result.update(
                 {key: own[key] for key in ("runtime_s", *PARTS, "errors", "clients", "latency_bins") if key in own}
             )
@@ -266,7 +266,7 @@ def of_point(
             name = identity["engine"]["name"]
             result["failures"].append(
                 Failure(
-                    "no_result", f"{name} left {len(measured)} results and {exit_words(meta['exit_code'])}."
+                    "no_result", f"{name} left {len(measured)} results and {exit_words(meta['exit_code'] or 0)}."
                 ).as_fault()
             )
         # The counters of a host that only coordinates others show nothing of their I/O.
@@ -285,7 +285,7 @@ def of_point(
     return cast(Result, without_none(result))
 
 
-def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
+def _window(meta: Meta, measured: list[Measured]) -> list[Measured]:
     """The rounds that the figures are of; none when the engine left another number of results than it was started."""
     steady = meta.get("steady_state")
     if steady is None:
@@ -293,11 +293,11 @@ def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
     return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
 
 
-def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> None:
+def _add_standstill(result: Result, meta: Meta, window: list[Measured]) -> None:
     """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
     workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
-    checks: list[dict[str, Any]] = []
+    checks: list[Check] = []
     logged = list(zip(window, meta.get("windows", [None] * len(window))))
     stalls = [
         standstill.stalls(windows, whole["runtime_s"], whole.get("total", {}).get("ios", 0) / in_flight, pause_s)
@@ -326,7 +326,7 @@ def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> 
         _weigh_pause(result, meta, "stalled", message, worst["longest_s"])
 
 
-def _weigh_pause(result: Result, meta: dict[str, Any], code: str, message: str, longest_s: float) -> None:
+def _weigh_pause(result: Result, meta: Meta, code: str, message: str, longest_s: float) -> None:
     """A pause fails a point only where the host shows that it stood still itself; a pause of the storage is data, and a flag."""
     reason = host_stood_still(result, meta, longest_s)
     if reason:
@@ -335,7 +335,7 @@ def _weigh_pause(result: Result, meta: dict[str, Any], code: str, message: str, 
         result["flags"].append(code)
 
 
-def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> str | None:
+def host_stood_still(result: Result, meta: Meta, longest_s: float) -> str | None:
     """The evidence that the host, and not its storage, caused a pause of this length; None without any."""
     late_s, steal = meta.get("late_s", 0), result.get("cpu", {}).get("host_steal_percent", 0)
     stopped_s = _stopped_s(result, meta)
@@ -352,7 +352,7 @@ def host_stood_still(result: Result, meta: dict[str, Any], longest_s: float) -> 
     return None
 
 
-def _add_stop(result: Result, meta: dict[str, Any]) -> None:
+def _add_stop(result: Result, meta: Meta) -> None:
     """An engine that somebody stopped measured less than its run time, even where the pause is too short to be found in the I/O."""
     stopped_s, known = _stopped_s(result, meta), {failure["code"] for failure in result["failures"]}
     if stopped_s and not known & {"stalled", "too_long"}:
@@ -361,12 +361,12 @@ def _add_stop(result: Result, meta: dict[str, Any]) -> None:
         result["failures"].append(Failure("engine_stopped", message).as_fault())
 
 
-def _stopped_s(result: Result, meta: dict[str, Any]) -> float:
+def _stopped_s(result: Result, meta: Meta) -> float:
     """How long the process that does the I/O was stopped. The one that only coordinates several hosts may stop without holding them up."""
     return 0.0 if "clients" in result else float(meta.get("stopped_s", 0))
 
 
-def _weigh_length(result: Result, meta: dict[str, Any], planned_s: float | None) -> None:
+def _weigh_length(result: Result, meta: Meta, planned_s: float | None) -> None:
     """The same of an engine that ran longer than it was asked to, because an answer was late."""
     late = [failure for failure in result["failures"] if failure["code"] == "too_long"]
     if late and planned_s:
@@ -374,7 +374,7 @@ def _weigh_length(result: Result, meta: dict[str, Any], planned_s: float | None)
         _weigh_pause(result, meta, "too_long", late[0]["message"].rstrip("."), result["runtime_s"] - planned_s)
 
 
-def _add_physics(result: Result, window: list[Any]) -> None:
+def _add_physics(result: Result, window: list[Measured]) -> None:
     """Whether the figures can be true at all."""
     parts = [part for whole in window for part in whole.get("clients", [whole])]
     if "stall" in result:
@@ -388,7 +388,7 @@ def _add_physics(result: Result, window: list[Any]) -> None:
     result["flags"] += physics.flags(checks)
 
 
-def _add_counters(result: Result, meta: dict[str, Any]) -> None:
+def _add_counters(result: Result, meta: Meta) -> None:
     """The host's counters beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
     cpu = counted.pop("cpu", {})
@@ -414,14 +414,14 @@ def _add_counters(result: Result, meta: dict[str, Any]) -> None:
             result["failures"].append(Failure("device_counters_differ", message).as_fault())
 
 
-def device_check(result: Result, seen: dict[str, Any]) -> dict[str, Any]:
+def device_check(result: Result, seen: Seen) -> Check:
     """Whether the device counted what the engine reports, direction by direction.
 
     seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and no one tells it to
     the millisecond when that ended, so what it saw of the measured time is known between two bounds; without a ramp they are one.
     I/Os are compared only where the kernel does not split them. A look at what is on the device may have come on top of what it read.
     """
-    check: dict[str, Any] = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
+    check: Check = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
     for name in DIRECTIONS:
         if name not in result:
             continue
@@ -440,14 +440,14 @@ def generator_percent(iops: float, ceiling_iops: float) -> float:
     return round(100 * iops / ceiling_iops, 2)
 
 
-def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]:
+def against_ceiling(results: Mapping[str, Result], host: dict[str, Any]) -> dict[str, Addition]:
     """{point_id: addition} to the results {point_id: result} of one host and run: the checks and flags that need the others or the host.
 
     'ceiling': no more bytes per second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
     the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
     'choice': see choices.check (host: fio_choices).
     """
-    best: dict[str, Any] = {}
+    best: dict[str, float] = {}
     for result in results.values():
         if result["layer_kind"] == "ceiling" and result["status"] == "measured":
             best[result["workload_id"]] = max(best.get(result["workload_id"], 0), result["total"]["iops"])
@@ -460,16 +460,20 @@ def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, 
     return {name: addition for name, addition in judged.items() if addition}
 
 
-def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any, figures: dict[str, Any]) -> dict[str, Any]:
+def _against(
+    result: Result, ceiling_iops: float | None, copy_bytes_s: float | None, figures: Mapping[str, object]
+) -> Addition:
     # The sum of several hosts is not bound by the limit of one.
     if result["layer_kind"] == "ceiling" or "total" not in result or "clients" in result:
         return {}
     iops, bandwidth = result["total"]["iops"], result["total"]["bandwidth_bytes_s"]
-    checks, flags = [], []
-    limits = without_none({"ceiling_iops": ceiling_iops, "memory_copy_bytes_s": copy_bytes_s})
+    checks: list[Check] = []
+    flags: list[str] = []
+    limits: Any = without_none({"ceiling_iops": ceiling_iops, "memory_copy_bytes_s": copy_bytes_s})
     if limits:
         faster = bool((ceiling_iops and iops > ceiling_iops) or (copy_bytes_s and bandwidth > copy_bytes_s))
-        checks.append({"name": "ceiling", "ok": not faster, "iops": iops, "bandwidth_bytes_s": bandwidth, **limits})
+        check: Any = {"name": "ceiling", "ok": not faster, "iops": iops, "bandwidth_bytes_s": bandwidth, **limits}
+        checks.append(check)
         flags += ["faster_than_ceiling"] if faster else []
     if ceiling_iops:
         percent = generator_percent(iops, ceiling_iops)
@@ -489,16 +493,19 @@ def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any, figur
     return {"checks": checks, "flags": flags, "replaced_flags": list(CEILING_FLAGS)} if checks else {}
 
 
-def summary(result: dict[str, Any]) -> dict[str, Any]:
+def summary(result: Result) -> dict[str, Any]:
     """The result without what only files should carry (histograms, counters, workload): small enough to be a fact."""
-    short = {key: result[key] for key in SUMMARY_KEYS if result.get(key) not in (None, [], {})}
+    short: dict[str, Any] = {
+        key: value for key, value in result.items() if key in SUMMARY_KEYS and value not in (None, [], {})
+    }
     if "cpu" in result:
         short["cpu"] = {key: round(result["cpu"][key], 4) for key in SUMMARY_CPU if key in result["cpu"]}
     for name in PARTS:
+        part: Any = result.get(name)
         if name in result:
             short[name] = {
                 key: round(value) if key.endswith("_ns") else round(value, 1)
-                for key, value in result[name].items()
+                for key, value in part.items()
                 if key not in SUMMARY_WITHOUT
             }
     if "steady_state" in result:
@@ -508,7 +515,7 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     return short
 
 
-def dump(result: Mapping[str, Any]) -> str:
+def dump(result: Mapping[str, object]) -> str:
     return json.dumps(result, indent=1, sort_keys=True) + "\n"
 
 

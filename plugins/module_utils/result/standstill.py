@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+
+from .schema import Check, Figures, Stall, Windows
 
 LEAST_SHARE = 0.1
 # For shorter than that a machine with other things to do stands still by itself.
@@ -44,7 +45,7 @@ def window_ms(runtime_s: float) -> int:
     return max(WINDOW_LEAST_MS, math.ceil(1000 * runtime_s / WINDOWS))
 
 
-def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
+def seen(moments_ms: Iterable[float], window: float) -> Windows | None:
     """The content of a log: {window_s, busy, longest_s, longest_at_s, first_s, last_s, stretches_s}, or None when it is empty.
 
     moments_ms: the ends of windows in which I/O was completed, of all workers and directions together, in any order; windows without I/O are not
@@ -69,9 +70,7 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
     }
 
 
-def of_windows(
-    windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
-) -> dict[str, object] | None:
+def of_windows(windows: Windows | None, runtime_s: float, answers: float, pause_s: float = 0) -> Check | None:
     """The check of one run of the engine, see ``check``; None when its windows are not evidence. pause_s: what the workload itself waits in between.
 
     windows: as ``seen`` makes it. The run time before the first and after the last window with I/O is a stretch like any other.
@@ -86,9 +85,7 @@ def of_windows(
     return check(longest_s, runtime_s, max(windows["busy"], min(answers, WINDOWS_LEAST)), 2 * window_s)
 
 
-def stalls(
-    windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
-) -> dict[str, Any] | None:
+def stalls(windows: Windows | None, runtime_s: float, answers: float, pause_s: float = 0) -> Stall | None:
     """{total_s, longest_s, running_percent} of the stretches without I/O in one run of the engine; None without windows that are fine enough.
 
     Arguments as of ``of_windows``. A stretch that so few answers may leave by chance does not count. running_percent: the rest of the run time.
@@ -107,7 +104,7 @@ def stalls(
     return of_total(sum(counted), max(counted, default=0.0), runtime_s)
 
 
-def of_total(total_s: float, longest_s: float, runtime_s: float) -> dict[str, Any]:
+def of_total(total_s: float, longest_s: float, runtime_s: float) -> Stall:
     return {
         "total_s": round(min(total_s, runtime_s), 3),
         "longest_s": round(min(longest_s, runtime_s), 3),
@@ -115,7 +112,7 @@ def of_total(total_s: float, longest_s: float, runtime_s: float) -> dict[str, An
     }
 
 
-def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
+def of_latency(total: Figures, runtime_s: float, in_flight: int) -> Check | None:
     """The same by the longest I/O of ``total`` (a direction of a result), of which so many are on their way at once; None when nothing shows it."""
     if not total.get("ios") or "latency_max_ns" not in total:
         return None
@@ -132,7 +129,7 @@ def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[
     return check(longest_s, runtime_s, total["ios"] / in_flight, 0)
 
 
-def before(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
+def before(total: Figures, runtime_s: float, in_flight: int) -> Check | None:
     """The check of a standstill that lay before the measured time and is in its latencies; None when there was none. Arguments as of ``of_latency``.
 
     It is certain where an I/O took longer than the run, and where all latencies together are longer than the time of all places in flight (Little's law, see
@@ -153,7 +150,7 @@ def _chance(longest_s: float, runtime_s: float, answers: float) -> float:
     return float((answers + 1) * (1 - min(max(longest_s / runtime_s, 0), 1)) ** answers)
 
 
-def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> dict[str, Any]:
+def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> Check:
     """{name: standstill, ok, longest_s, limit_s} as in ``checks`` of a result.
 
     answers: at how many moments I/O was completed. coarse_s: by how much the stretch may have been longer than what was seen.

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 
 from ..core.failure import Failure
-from ..engines import fio
+from ..engines import fio, fio_documents
 from ..result.choices import CHOICES, Choice
 
 PATH = "/dev/zero"
@@ -56,13 +56,15 @@ def _job(choice: Choice, shared: list[str]) -> list[str]:
 def figures(output: str) -> dict[str, int]:
     """{name of a choice: I/Os per second} out of what fio wrote; empty when it cannot be read."""
     try:
-        document, _messages = fio.parse(output)
+        document, _messages = fio_documents.parse(output)
         jobs = [job for part in document for job in fio.records(part)]
     except (Failure, KeyError, TypeError, ValueError):
         return {}
     known, names = {}, {choice.name for choice in CHOICES}
     for job in jobs:
-        read = job.get("read") if isinstance(job.get("read"), dict) else {}
+        read = job.get("read")
+        if not isinstance(read, dict):
+            continue
         iops, ios = read.get("iops"), read.get("total_ios")
         if job.get("jobname") in names and not job.get("error") and iops and (ios or 0) >= LEAST_IOS:
             known[str(job["jobname"])] = round(iops)

@@ -19,6 +19,7 @@ from ..engines.engine import GRACE_S, Engine, Start
 from ..linux.watch import counters
 from ..linux.watch.meter import STALE_S, Meter, Series
 from ..result import standstill
+from ..result.schema import Windows
 
 # How long an engine may take to end when it is asked to, before it is made to.
 POLITE_S = 5
@@ -163,7 +164,7 @@ class Execution:
             remaining_s=self.watcher.remaining_s(),
         )
 
-    def _windows(self, log_ms: int) -> dict[str, object] | None:
+    def _windows(self, log_ms: int) -> Windows | None:
         """In which windows of its measured time it completed I/O, as standstill.seen says it. The log is not kept."""
         path = os.path.join(self.folder, self.engine.moments_file)
         try:

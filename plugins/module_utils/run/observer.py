@@ -162,7 +162,7 @@ class Observer:
         self.stopping = True
 
 
-def read_samples(folder: str) -> list[dict[str, object]]:
+def read_samples(folder: str) -> list[counters.Sample]:
     """All samples that are kept, oldest first; a last line that is still being written is left out."""
     samples = []
     for name in ("samples.older.jsonl", "samples.jsonl"):
@@ -177,12 +177,12 @@ def read_samples(folder: str) -> list[dict[str, object]]:
 
 
 def cut(
-    samples: list[dict[str, Any]],
+    samples: list[counters.Sample],
     started_s: float,
     finished_s: float,
     clock_offset_s: float = 0.0,
     clock_uncertain_s: float = 0.0,
-) -> dict[str, Any]:
+) -> counters.HostFigures:
     """The figures (see ``counters.figures_of``) of exactly this time, out of samples that were taken about once a second.
 
     started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. The count at either edge is
@@ -209,7 +209,7 @@ def cut(
             f"The observing host's clock was set by {max(starts) - min(starts):.1f} s in the measured time.",
             "Let its clock settle, and measure again.",
         )
-    figures = {**counters.delta(first, last), "edges": "interpolated"}
+    figures: counters.HostFigures = {**counters.delta(first, last), "edges": "interpolated"}
     figures.pop("layers", None)
     inside = [
         sample
@@ -218,11 +218,12 @@ def cut(
     ]
     if inside and inside[-1]["monotonic_s"] - inside[0]["monotonic_s"] >= LEAST_INTERVAL_S:
         layers = counters.layer_figures(counters.difference(inside[0], inside[-1]))
-        figures.update({"layers": layers} if layers else {})
+        if layers:
+            figures["layers"] = layers
     return figures
 
 
-def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
+def at(samples: list[counters.Sample], moment_s: float) -> counters.Sample:
     """The sample that would have been taken then, by its own clock: interpolated between the last one before and the first one after."""
     before = [sample for sample in samples if sample["unix_s"] <= moment_s]
     after = [sample for sample in samples if sample["unix_s"] >= moment_s]
@@ -240,7 +241,7 @@ def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
         value = first + (second - first) * share
         return round(value) if isinstance(first, int) else value
 
-    interpolated: dict[str, Any] = counters.combine(last, following, between)
+    interpolated: counters.Sample = counters.combine(last, following, between)
     return interpolated
 
 

@@ -48,7 +48,7 @@ from ..linux.watch import counters, environment
 from ..linux.watch import memory_use as memory
 from ..linux.watch.meter import Meter, Series, added
 from ..result import standstill, steady_state
-from ..workload.point import Point
+from ..workload.point import Point, Server
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import Workload, by_time, extent
 from . import beat, before_point, choices, duration, preparation, server_cache
@@ -697,7 +697,7 @@ class Supervisor:
     def _results(self, path: str, servers: list[Any] | None = None) -> list[Any]:
         return self.engine.results(text_of(path), servers)
 
-    def _of_servers(self, output: str, servers: list[dict[str, object]]) -> str:
+    def _of_servers(self, output: str, servers: list[Server]) -> str:
         """The messages of the hosts that failed in a job of many; empty when nothing is known of any."""
         with contextlib.suppress(Failure):
             results = self._results(output, servers) if servers else []

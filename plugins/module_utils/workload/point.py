@@ -11,6 +11,16 @@ from ..core.layers import Layer
 from .workload import Workload
 
 
+class Server(TypedDict, total=False):
+    """An engine's server on a host of a point that is measured on many hosts, as module benchmark_server returns it."""
+
+    host: str
+    address: str
+    port: int
+    version: str
+    layer: str
+
+
 class Point(TypedDict, total=False):
     """The first group is planned and goes to the host as it is; what the engine needs of the layer is added where the layer is at hand."""
 
@@ -23,7 +33,7 @@ class Point(TypedDict, total=False):
     seed: int
     fingerprint: str
     order: int
-    servers: list[dict[str, Any]]  # of a point measured on many hosts at once
+    servers: list[Server]  # of a point measured on many hosts at once
     # From the layer.
     path: Any  # text, or None of what has no device
     size_bytes: int

@@ -21,7 +21,7 @@ from ...module_utils.result import steady_state
 from ...module_utils.result.choices import CHOICES
 from ...module_utils.result.schema import Result
 from ...module_utils.run import beat, duration, preparation
-from ...module_utils.workload.point import Point
+from ...module_utils.workload.point import Point, Server
 from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
 from ...module_utils.workload.workload import Workload, by_time, directions, parse_size, workload_id
@@ -195,7 +195,7 @@ def choose_layers(given: Any, known: dict[str, object], host: str, ceiling: bool
 
 
 def choose_servers(
-    servers: list[dict[str, Any]], name: str | None, given: Any, known: dict[str, Any], host: str
+    servers: list[Server], name: str | None, given: Any, known: dict[str, Any], host: str
 ) -> dict[str, Any]:
     """The return of choose_layers, for one layer that represents the layers of all servers and is coordinated by this host."""
     chosen = choose_layers(given, known, host)

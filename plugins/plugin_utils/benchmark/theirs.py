@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ...module_utils.core import times
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
+from ...module_utils.result.schema import Meta
 from ...module_utils.workload.point import Point
 from ..store import ledger, run_folder
 from ..store.archive import meta_of
@@ -147,9 +148,10 @@ class Span:
         for point_id in sorted(files):
             self._refuse(point_id, meta_of(files[point_id]) or {})
 
-    def _refuse(self, point_id: str, meta: dict[str, Any]) -> None:
+    def _refuse(self, point_id: str, meta: Meta) -> None:
         now = time.time()
-        for key in ("started_utc", "finished_utc"):
+        moments: tuple[Literal["started_utc", "finished_utc"], ...] = ("started_utc", "finished_utc")
+        for key in moments:
             try:
                 by_host = times.unix_s(meta[key])
             except (KeyError, ValueError, OverflowError):

@@ -11,9 +11,11 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer, lasting_identity
+from ...module_utils.result.schema import Result
 from ..store.flatten import flatten
 from ..store.load import Run, under
-from .points import SIDES, field_of, mapping
+from .nouns import SIDES
+from .points import field_of, mapping
 
 # Differences that never matter: what changes from one minute or one start to the next, and names the kernel assigns.
 IGNORED = (
@@ -49,7 +51,7 @@ REQUESTED = ("engine", "order", "profile.name", "profile.version", "prepare", "s
 CAME_OF_IT = ("warmup_hit_percent", "zeroed_s")
 
 
-def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: tuple[str, ...] = ()) -> dict[str, Any]:
+def facts(run: Run, results: list[Result], layers: set[str], compared: tuple[str, ...] = ()) -> dict[str, Any]:
     """{dotted name: text} of all that the figures of these results depend on.
 
     layers: the layers whose chains and hosts count. compared: the fields of FIELDS that are compared, whose own names are then no difference.
@@ -169,7 +171,9 @@ def differences(
     """[{fact, baseline, candidate, status}] of two mappings of facts; status is unexpected, under_test or ignored. A fact of one side lacks the other."""
     entries = []
     for fact in sorted({*baseline, *candidate}):
-        values = {side: facts_of[fact] for side, facts_of in zip(SIDES, (baseline, candidate)) if fact in facts_of}
+        values: dict[str, object] = {
+            side: facts_of[fact] for side, facts_of in zip(SIDES, (baseline, candidate)) if fact in facts_of
+        }
         if len(set(values.values())) == 1 and len(values) == 2:
             continue
         status = next(

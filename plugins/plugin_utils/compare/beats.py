@@ -16,6 +16,7 @@ from typing import Any
 
 from ..store.beats import FIGURES
 from . import stats
+from .nouns import Change
 from .words import amount, machine_words
 
 # So many beats (or runs) per side show whether the sides differ; a trend needs four, see stats.trend.
@@ -64,7 +65,7 @@ def moved_words(move: dict[str, Any]) -> str:
     )
 
 
-def changes(baseline: list[list[dict[str, Any]]], candidate: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def changes(baseline: list[list[dict[str, Any]]], candidate: list[list[dict[str, Any]]]) -> list[Change]:
     """[{host, figure, change_percent, p}] of the hosts whose beats differ between the sides by more than their spread; the greatest change first.
 
     Each side: the lines of each of its runs. With several runs on a side each run counts once, with its median.
@@ -76,7 +77,7 @@ def changes(baseline: list[list[dict[str, Any]]], candidate: list[list[dict[str,
             sides = [_logs(side, host, figure, runs) for side in (baseline, candidate)]
             if min(map(len, sides)) >= LEAST:
                 samples.append((host, figure, stats.apart(*sides)))
-    changed = [
+    changed: list[Change] = [
         {"host": host, "figure": figure, "change_percent": 100 * math.expm1(shift.estimate), "p": shift.p}
         for host, figure, shift in samples
         if shift.p <= stats.ALPHA / len(samples) and abs(shift.estimate) >= LEAST_CHANGE
@@ -101,12 +102,12 @@ def _logs(side: list[list[dict[str, Any]]], host: str, figure: str, runs: bool) 
     return [statistics.median(logs) for logs in of_runs if logs] if runs else [log for logs in of_runs for log in logs]
 
 
-def greatest(changed: list[dict[str, object]], hosts: Collection[str]) -> dict[str, Any] | None:
+def greatest(changed: list[Change], hosts: Collection[str]) -> Change | None:
     """The first of changes() that is of one of these hosts."""
     return next((change for change in changed if change["host"] in hosts), None)
 
 
-def headline(changed: list[dict[str, object]]) -> str:
+def headline(changed: list[Change]) -> str:
     """The statement of a comparison about the hosts, as a sentence; empty where none changed."""
     if not changed:
         return ""

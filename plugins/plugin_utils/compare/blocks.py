@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Optional
 
 from . import stats
+from .nouns import Row
 
 # How far the machine itself changed (a logarithm, 0 where nothing was seen) behind a figure; None where no one looked.
-Machines = Callable[[dict[str, Any]], Optional[float]]
+Machines = Callable[[Row], Optional[float]]
 TIME_PERCENT = 25.0
 TIME_UNSEEN_PERCENT = 50.0
 

@@ -13,37 +13,33 @@ from __future__ import annotations
 import glob
 import math
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.result import PARTS
+from ...module_utils.result.schema import Result
 from ..store.cells import Cell, pool
-from . import beats, blocks, gate, networks, points, stats, timeline
+from . import beats, blocks, gate, judgement, networks, points, stats, timeline
 from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
-from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, SIDES, Metric, field_of
+from .nouns import SIDES, Comparison, Group, Groups, Pair, Repetition, Row, Side, SideFigure
+from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, Metric, field_of
 from .timeline import LEAST_HISTORY, LEAST_ROUNDS, LEAST_RUNS
 from .words import design_words, headline, line_of_counts
 
 SCHEMA = "storlab.comparison/1"
-# fio's histograms have bins of 1 ns up to 127 ns; above, they are at most this share of a value wide.
-BIN_SHARE = 1 / 64
-# A side that moved by less than this share of the difference does not explain it.
-DRIFT = 0.25
-# Figures are shown with this precision, and nothing finer is claimed to be visible.
-LEAST_VISIBLE_PERCENT = 0.1
 
 
 def compare(
-    baseline: list[dict[str, Any]],
-    candidate: list[dict[str, Any]],
+    baseline: list[Result],
+    candidate: list[Result],
     metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
     compared: tuple[str, ...] | None = None,
     machines: blocks.Machines | None = None,
-) -> dict[str, Any]:
+) -> Comparison:
     """Every figure of every point that both sides have, each with its verdict.
 
     baseline, candidate: results of schema storlab.result/1, or summaries of them. compared: the fields of FIELDS that may differ between the
@@ -54,7 +50,7 @@ def compare(
     check_margin(margin_percent)
     match = matched(baseline, candidate, compared)
     rows, lacking = figures(match, metrics, match.design)
-    judge(rows, match.design.method, margin_percent, machines=machines)
+    judgement.judge(rows, match.design.method, margin_percent, machines=machines)
     return summary(match, rows, lacking, margin_percent, match.design)
 
 
@@ -67,15 +63,15 @@ def check_margin(margin_percent: float) -> None:
 class Match:
     """Which points of a candidate belong to which points of the baseline, and the order of the two in time; no figure has been looked at yet."""
 
-    pairs: list[tuple[dict[Any, Any], dict[Any, Any]]]
+    pairs: list[Pair]
     design: timeline.Design
-    unmatched: list[dict[str, Any]]
-    failed: list[dict[str, Any]]
+    unmatched: list[dict[str, str]]
+    failed: list[dict[str, str]]
 
 
 def matched(
-    baseline: list[dict[str, Any]],
-    candidate: list[dict[str, Any]],
+    baseline: list[Result],
+    candidate: list[Result],
     compared: tuple[str, ...] | None = None,
     names: tuple[str, ...] = SIDES,
 ) -> Match:
@@ -121,7 +117,7 @@ def matched(
     return Match(pairs, timeline.design_of(pairs), unmatched, failed)
 
 
-def _advice(groups: list[dict[tuple[str, ...], dict[Any, Any]]], matched_by: list[str]) -> str:
+def _advice(groups: list[Groups], matched_by: list[str]) -> str:
     """The advice where the sides have no point in common: where each has but one layer, these two are probably meant."""
     firsts = [[next(iter(group.values())) for group in side.values()] for side in groups]
     layers = [{field_of(result, "layer") for result in side} for side in firsts]
@@ -132,11 +128,10 @@ def _advice(groups: list[dict[tuple[str, ...], dict[Any, Any]]], matched_by: lis
     return "Compare runs of the same layers and workloads, or name a layer or variant on both sides."
 
 
-def figures(
-    match: Match, metrics: list[str] | None, design: timeline.Design
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def figures(match: Match, metrics: list[str] | None, design: timeline.Design) -> tuple[list[Row], list[dict[str, str]]]:
     """(rows, unmatched): every figure that both sides have measured, not judged yet, and those that one of them lacks."""
-    rows, lacking = [], []
+    rows: list[Row] = []
+    lacking: list[dict[str, str]] = []
     for pair in match.pairs:
         shown = [_pooled(group) for group in pair]
         for metric in points.wanted_metrics(metrics):
@@ -163,11 +158,11 @@ def figures(
 
 def summary(
     match: Match,
-    rows: list[dict[str, Any]],
-    lacking: list[dict[str, Any]],
+    rows: list[Row],
+    lacking: list[dict[str, str]],
     margin_percent: float,
     design: timeline.Design,
-) -> dict[str, Any]:
+) -> Comparison:
     """A judged comparison as a mapping, see compare."""
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return {
@@ -179,10 +174,15 @@ def summary(
         "verdict": gate.overall(counts),
         "summary": line_of_counts(counts, margin_percent),
         "headline": headline(rows, margin_percent, how(match, design)),
-        "rows": [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows],
+        "rows": [_shown(row) for row in rows],
         "unmatched": match.unmatched + lacking,
         "failed": match.failed,
     }
+
+
+def _shown(row: Row) -> Row:
+    """Without the keys for the judge alone."""
+    return cast(Row, {key: value for key, value in row.items() if not key.startswith("_")})
 
 
 def how(match: Match, design: timeline.Design) -> str:
@@ -190,7 +190,7 @@ def how(match: Match, design: timeline.Design) -> str:
     return design_words(design.order, design.method, _counts(match.pairs, design))
 
 
-def _counts(pairs: list[Any], design: timeline.Design) -> tuple[int, int]:
+def _counts(pairs: list[Pair], design: timeline.Design) -> tuple[int, int]:
     """The fewest of a point's runs, common rounds or repetitions, a side."""
     if design.method == "pairs":
         rounds = min(len(set(ours) & set(theirs)) for ours, theirs in pairs)
@@ -202,7 +202,7 @@ def _counts(pairs: list[Any], design: timeline.Design) -> tuple[int, int]:
     return baseline, candidate
 
 
-def _pooled(group: dict[str, Any]) -> Cell | None:
+def _pooled(group: Group) -> Cell | None:
     """The repetitions as the report shows them; None for a summary that the report could not show, of which only medians are known."""
     try:
         return pool([group[number] for number in sorted(group)])
@@ -211,14 +211,14 @@ def _pooled(group: dict[str, Any]) -> Cell | None:
 
 
 def _row(
-    pair: tuple[Any, ...],
+    pair: Pair,
     metric: Metric,
-    values: list[dict[Any, float]],
+    values: list[dict[Repetition, float]],
     shown: list[Cell | None],
     design: timeline.Design,
-) -> dict[str, Any]:
+) -> Row:
     """The facts about a figure before any verdict; keys with an underscore are for judge alone."""
-    sides: dict[str, dict[str, Any]] = {}
+    sides: dict[str, SideFigure] = {}
     for side, group, measured, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
         ordered = [measured[number] for number in sorted(measured)]
@@ -232,7 +232,7 @@ def _row(
         }
         if len(ordered) > 1 and statistics.fmean(ordered):
             sides[side]["variation_percent"] = 100 * statistics.stdev(ordered) / abs(statistics.fmean(ordered))
-    row: dict[str, Any] = {
+    row: Any = {
         "point": points.label(*pair),
         **{field: points.either(*(field_of(next(iter(group.values())), field) for group in pair)) for field in FIELDS},
         "metric": metric.name,
@@ -243,12 +243,12 @@ def _row(
     }
     if min(side["low"] for side in sides.values()) + metric.floor <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
-        return row
+        return cast(Row, row)
     thin = next(filter(None, (points.thin(group, metric) for group in pair)), None)
     if thin:
         row["why"] = thin
-        return row
-    logs: list[dict[Any, float]] = [
+        return cast(Row, row)
+    logs: list[Any] = [
         {number: math.log(value + metric.floor) for number, value in measured.items()} for measured in values
     ]
     least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
@@ -274,10 +274,10 @@ def _row(
         ]
         row["_order"] = design.order
         row["_turns"] = design.turns
-    return row
+    return cast(Row, row)
 
 
-def _of_runs(group: dict[Any, Any], logs: dict[Any, float]) -> dict[tuple[str, str], float]:
+def _of_runs(group: Group, logs: dict[Repetition, float]) -> dict[tuple[str, str], float]:
     """{run: mean of its logarithms}: the contribution of one run, however often it repeated."""
     return {
         run: statistics.fmean(logs[number] for number in mine)
@@ -286,7 +286,7 @@ def _of_runs(group: dict[Any, Any], logs: dict[Any, float]) -> dict[tuple[str, s
     }
 
 
-def _drift_within(pair: tuple[Any, ...], logs: list[dict[Any, float]]) -> float:
+def _drift_within(pair: Pair, logs: list[dict[Repetition, float]]) -> float:
     """How much of the difference (a logarithm) a steady drift makes where the same side always came first in its round.
 
     Where the order was drawn it is 0: the later one is as often this side as that.
@@ -302,7 +302,7 @@ def _drift_within(pair: tuple[Any, ...], logs: list[dict[Any, float]]) -> float:
     return slope * statistics.fmean(gaps)
 
 
-def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
+def _weaker(logs: list[dict[Repetition, float]], drift: float) -> tuple[list[dict[Repetition, float]], float]:
     """(logarithms, rest): without the drift or as they are, whichever shows the smaller difference, and how far the other is above.
 
     It is unknown whether what drifted from round to round went on within the rounds.
@@ -314,127 +314,13 @@ def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
     return [logs[0], {number: value - drift for number, value in logs[1].items()}], drift
 
 
-def judge(
-    rows: list[dict[str, Any]],
-    method: str,
-    margin_percent: float,
-    candidates: int = 1,
-    machines: blocks.Machines | None = None,
-) -> None:
-    """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together.
-
-    candidates: how many the rows set against one baseline. The intervals of one figure hold the truth of all of them with the confidence that
-    a single one has, and the correction for many figures counts the figures of all of them.
-    """
-    judged = [row for row in rows if "_logs" in row]
-    margin = math.log1p(margin_percent / 100)
-    alpha = stats.ALPHA / candidates
-    together = stats.family([row["_logs"] for row in judged], "runs" if method == "history" else method)
-    for row, corrected in zip(judged, together["p"]):
-        a, b = row["_logs"]
-        if method == "pairs":
-            differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
-            change, samples = stats.paired(differences), [differences]
-        elif method == "history":
-            change, samples = stats.predicted(list(a.values()), next(iter(b.values()))), [list(a.values())]
-        else:
-            samples = [list(a.values()), list(b.values())]
-            change = stats.apart(*samples)
-        bins = _half_bins(row)
-        change = replace(change, bins=bins)
-        scatters: list[tuple[float, float]] = [(statistics.stdev(sample), len(sample) - 1) for sample in samples]
-        error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
-        if method == "history":
-            # The candidate is one run more, which varies as those before.
-            error = math.hypot(error, scatters[0][0])
-        freedom = sum(len(sample) - 1.0 for sample in samples)
-        each = stats.share_of_level(together["critical"], freedom, len(judged))
-        low, high = _widened(change.interval(1 - alpha), row["_rest"])
-        row.update(
-            change_percent=_percent(change.estimate),
-            change_low_percent=_percent(low),
-            change_high_percent=_percent(high),
-            confidence_percent=100 * (1 - alpha),
-            p=change.p,
-            p_corrected=max(change.p, corrected),
-            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each, bins))),
-        )
-        _add_typical(row, method, samples, alpha)
-        # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
-        inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
-        row.update(joint_low_percent=_percent(inner), joint_high_percent=_percent(outer))
-        beyond = False
-        if row["_order"] == "blocks":
-            limit = blocks.limit(row["_ordered"], machines(row) if machines else None)
-            beyond = inner > limit or outer < -limit
-            row["time_percent"] = _percent(limit)
-        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, row["_turns"] or beyond)
-        if not (row["_turns"] or beyond) and row["verdict"] in ("different", "no_difference"):
-            drift = _drift(
-                row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(change.estimate)
-            )
-            if drift:
-                row.update(verdict="cannot_tell", drift=drift)
-        if row["verdict"] == "cannot_tell" and "drift" not in row:
-            count = min(map(len, samples))
-            needed = (
-                stats.runs_needed(change.estimate, scatters[0][0], each, margin, count, bins)
-                if method == "history"
-                else stats.repetitions_needed(change.estimate, scatters, each, margin, count, bins)
-            )
-            if needed:
-                row["run_more"] = needed - count
-
-
-def _add_typical(row: dict[str, Any], method: str, samples: list[list[float]], alpha: float) -> None:
-    """``typical`` {change_percent, low_percent, high_percent}: the change of a typical repetition, see stats.typical. The verdict is of the mean of all."""
-    if method not in ("groups", "pairs") or min(map(len, samples)) < stats.LEAST_TYPICAL:
-        return
-    change = stats.typical_paired(samples[0]) if method == "pairs" else stats.typical(*samples)
-    low, high = _widened(replace(change, bins=_half_bins(row)).interval(1 - alpha), row["_rest"])
-    row["typical"] = {
-        "change_percent": _percent(change.estimate),
-        "low_percent": _percent(low),
-        "high_percent": _percent(high),
-    }
-
-
-def _widened(interval: tuple[float, float], rest: float) -> tuple[float, float]:
-    """The interval, wide enough to hold what lies ``rest`` above its middle too."""
-    return interval[0] + min(rest, 0.0), interval[1] + max(rest, 0.0)
-
-
-def _drift(ordered: list[Any], beyond: float) -> dict[str, Any] | None:
-    """{side, kind, p, change_percent}: what moved inside a side while it was measured, by more than ``beyond`` (a logarithm); None where both stood still."""
-    for side, values in zip(SIDES, ordered):
-        logs = [math.log(value) for value in values]
-        p, change = stats.trend(logs)
-        if p <= stats.ALPHA and abs(change) > beyond:
-            return {"side": side, "kind": "trend", "p": p, "change_percent": _percent(change)}
-        p = stats.memory(logs)
-        if p <= stats.ALPHA and max(logs) - min(logs) > beyond:
-            return {"side": side, "kind": "memory", "p": p, "change_percent": _percent(logs[-1] - logs[0])}
-    return None
-
-
-def _half_bins(row: dict[str, Any]) -> float:
-    """Half the width of the bins (logarithms) in which both sides of a percentile lie, together: that all repetitions fell into one makes them not equal."""
-    if not row["metric"].rpartition(".")[2].startswith("latency_p"):
-        return 0.0
-    return sum(math.log1p(max(BIN_SHARE, 1 / row[side]["value"])) / 2 for side in SIDES)
-
-
-def _percent(logarithm: float) -> float:
-    return 100 * math.expm1(logarithm)
-
-
 def compare_runs(
-    baseline: dict[str, Any],
-    candidate: dict[str, Any],
+    baseline: Side,
+    candidate: Side,
     under_test: list[str],
     metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
-) -> dict[str, Any]:
+) -> Comparison:
     """compare(), after the environments were found alike. Each side: {runs: [Run], selector: {layer, variant, workload}, label}."""
     chosen = choose(baseline, candidate, under_test)
     comparison = compare(
@@ -453,7 +339,7 @@ def _machines(chosen: Chosen) -> blocks.Machines:
     lines = _beats(chosen)
     changed, known = beats.changes(*lines), beats.hosts_of_both(*lines)
 
-    def of_row(row: dict[str, Any]) -> float | None:
+    def of_row(row: Row) -> float | None:
         hosts = _hosts_of(row, chosen, known)
         if not hosts or not hosts <= known:
             return None
@@ -478,7 +364,7 @@ def _beats(chosen: Chosen) -> list[list[list[dict[str, Any]]]]:
     ]
 
 
-def _hosts_of(row: dict[str, Any], chosen: Chosen, every: set[str]) -> set[str]:
+def _hosts_of(row: Row, chosen: Chosen, every: set[str]) -> set[str]:
     """The hosts that the I/O of a figure goes through; for two layers, which are not read as a single chain, ``every`` host."""
     if "layer" in chosen.compared:
         return every
@@ -497,18 +383,16 @@ class Chosen:
     of: [[results of a run] a run] of either side. compared: the fields of FIELDS in which the sides differ. alike: see alike.differences.
     """
 
-    sides: tuple[dict[str, Any], dict[str, Any]]
-    of: list[list[list[dict[str, Any]]]]
+    sides: tuple[Side, Side]
+    of: list[list[list[Result]]]
     compared: tuple[str, ...]
     alike: list[dict[str, Any]]
 
-    def results(self, side: int) -> list[dict[str, Any]]:
+    def results(self, side: int) -> list[Result]:
         return [result for results in self.of[side] for result in results]
 
 
-def choose(
-    baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str], names: tuple[str, ...] = SIDES
-) -> Chosen:
+def choose(baseline: Side, candidate: Side, under_test: list[str], names: tuple[str, ...] = SIDES) -> Chosen:
     """The parts of both sides that are compared, once their environments are alike. names: the names of the sides where something is wrong with them."""
     sides = (baseline, candidate)
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
@@ -572,7 +456,7 @@ def choose(
     return Chosen(sides, chosen, compared, alike)
 
 
-def with_runs(comparison: dict[str, Any], chosen: Chosen, under_test: list[str]) -> dict[str, Any]:
+def with_runs(comparison: Comparison, chosen: Chosen, under_test: list[str]) -> Comparison:
     """A comparison with what is known of the runs that it compares."""
     sides = chosen.sides
     changed = beats.changes(*_beats(chosen))
@@ -583,7 +467,7 @@ def with_runs(comparison: dict[str, Any], chosen: Chosen, under_test: list[str])
     named = [
         pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in chosen.alike)
     ]
-    return {
+    whole: Any = {
         **comparison,
         "headline": f"{comparison['headline']} {beats.headline(changed)}".rstrip(),
         "machines": changed,
@@ -610,3 +494,4 @@ def with_runs(comparison: dict[str, Any], chosen: Chosen, under_test: list[str])
             {"side": name, **entry} for name, side in zip(SIDES, sides) for run in side["runs"] for entry in run.damaged
         ],
     }
+    return cast(Comparison, whole)

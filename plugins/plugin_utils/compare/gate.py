@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ...module_utils.core.failure import Failure, bad_value
 from . import stats
+from .nouns import Comparison, Row
 from .points import wanted_metrics
 from .words import verdict_words
 
@@ -42,7 +43,7 @@ class SideHit(Hit):
     side: str
 
 
-def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
+def verdict(row: Row, fits: bool, turns: bool) -> str:
     """Within the margin first: a difference too small to matter is none, however certain it is.
 
     fits: whether the interval, at the level that all figures together allow, is within the margin. turns: whether the effect of time is not a
@@ -101,7 +102,7 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[Rule]:
     return parsed
 
 
-def hits(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
+def hits(comparison: Comparison, wanted: list[Rule]) -> list[Hit]:
     """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
     refuse_unmeasured({row["metric"] for row in comparison["rows"]}, wanted)
     return objections(comparison, wanted)
@@ -119,7 +120,7 @@ def refuse_unmeasured(measured: set[str], wanted: Sequence[Rule]) -> None:
             )
 
 
-def objections(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
+def objections(comparison: Comparison, wanted: list[Rule]) -> list[Hit]:
     """The objections of the rules, see hits."""
     met: list[Hit] = []
     for rule in wanted:
@@ -153,7 +154,7 @@ def objections(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
     return met
 
 
-def _objects(rule: Rule, row: dict[str, Any]) -> bool:
+def _objects(rule: Rule, row: Row) -> bool:
     if rule["condition"] == "cannot_tell":
         return row["verdict"] in ("different", "cannot_tell", "no_verdict")
     if rule["condition"] == "different":
@@ -162,7 +163,7 @@ def _objects(rule: Rule, row: dict[str, Any]) -> bool:
     return row["verdict"] == "worse" and bool(abs(row["change_percent"]) > rule["percent"])
 
 
-def worst_percent(row: dict[str, Any], near: bool = False) -> float:
+def worst_percent(row: Row, near: bool = False) -> float:
     """By how many percent the figure can be worse, at most; near: at least. Negative where it is better."""
     lower_is_worse = row["better"] == "higher"
     if near:
@@ -181,7 +182,7 @@ def concluded(fail_on: list[str], hits: Sequence[object], unjudged: Sequence[obj
     return {"fail_on": fail_on, "hits": hits, "unjudged": unjudged, **judged}
 
 
-def unjudged(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
+def unjudged(comparison: Comparison, wanted: list[Rule]) -> list[Hit]:
     """[{rule, point, metric, text}] of what the rules could neither object to nor let pass.
 
     A figure without a verdict passes a rule all the same where its interval leaves out what the rule objects to.
@@ -208,7 +209,7 @@ def unjudged(comparison: dict[str, Any], wanted: list[Rule]) -> list[Hit]:
     return left
 
 
-def _open(rule: Rule, row: dict[str, Any]) -> bool:
+def _open(rule: Rule, row: Row) -> bool:
     if row["verdict"] not in ("different", "cannot_tell", "no_verdict"):
         return False
     return "change_percent" not in row or worst_percent(row) > rule["percent"]

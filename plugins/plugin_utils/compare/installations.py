@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from . import comparison
+from ...module_utils.result.schema import Result
+from . import comparison, judgement
 from .gate import MARGIN_PERCENT
+from .nouns import SIDES, Row, SideFigure
 from .words import design_words, verdict_words
 
 # Shorter is better.
@@ -28,7 +30,7 @@ def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, object]]:
             media.setdefault(timed["medium"], {}).setdefault(timed["layer"], []).append(timed)
     for layers in media.values():
         (first, baseline), *others = sorted(layers.items())
-        judged: dict[str, list[Any]] = {}
+        judged: dict[str, list[Row]] = {}
         matches = []
         for layer, candidate in others:
             match = comparison.matched(_results(baseline), _results(candidate), ("layer",), (first, layer))
@@ -36,21 +38,21 @@ def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, object]]:
             judged.setdefault(match.design.method, []).extend(rows)
             matches += [(match, row, baseline[0], candidate[0]) for row in rows]
         for method, rows in judged.items():
-            comparison.judge(rows, method, MARGIN_PERCENT, len(others))
+            judgement.judge(rows, method, MARGIN_PERCENT, len(others))
         rows_made += [_with_sentence(*match) for match in matches]
     return rows_made
 
 
-def _results(installations: list[dict[str, object]]) -> list[dict[str, Any]]:
+def _results(installations: list[dict[str, object]]) -> list[Result]:
     """As the points that a comparison takes."""
-    return [{**timed, "workload_id": WHAT, "status": "measured"} for timed in installations]
+    return [cast(Result, {**timed, "workload_id": WHAT, "status": "measured"}) for timed in installations]
 
 
 def _with_sentence(
-    match: comparison.Match, row: dict[str, Any], baseline: dict[str, Any], candidate: dict[str, Any]
+    match: comparison.Match, row: Row, baseline: dict[str, str], candidate: dict[str, str]
 ) -> dict[str, object]:
-    kept = {key: value for key, value in row.items() if not key.startswith("_")}
-    for side, timed in (("baseline", baseline), ("candidate", candidate)):
+    kept: dict[str, object] = {key: value for key, value in row.items() if not key.startswith("_")}
+    for side, timed in zip(SIDES, (baseline, candidate)):
         kept[side] = {**row[side], "datastore": timed["datastore"], "layer": timed["layer"]}
     pair = match.pairs[0]
     design = design_words(match.design.order, match.design.method, (len(pair[0]), len(pair[1])))
@@ -61,6 +63,6 @@ def _with_sentence(
     return kept
 
 
-def _seconds(side: dict[str, Any]) -> str:
+def _seconds(side: SideFigure) -> str:
     """'41.2 s (40.9 to 43.0)': the median of the repetitions, and their span."""
     return f"{side['value']:.1f} s ({side['low']:.1f} to {side['high']:.1f})"

@@ -16,9 +16,10 @@ from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.derived import BEYOND, supported
 from ...module_utils.result.result import PERCENTILES
+from ...module_utils.result.schema import Result
+from .nouns import Group, Groups, Repetition
 from .timeline import run_of
 
-SIDES = ("baseline", "candidate")
 # With three a side no relabelling can reach 5 %: the best p is 0.1.
 LEAST_REPETITIONS = 4
 # The keys that distinguish points, and how a selector names it.
@@ -35,7 +36,7 @@ class Metric:
     """
 
     name: str
-    path: tuple[Any, ...]
+    path: tuple[str, ...]
     higher_is_better: bool
     floor: float = 0.0
     quiet: float | None = None
@@ -110,7 +111,7 @@ def wanted_metrics(given: list[str] | None) -> list[Metric]:
     return metrics
 
 
-def select(results: list[dict[str, object]], selector: dict[str, Any], side: str) -> list[dict[str, Any]]:
+def select(results: list[Result], selector: Mapping[str, object], side: str) -> list[Result]:
     """Results of the layer, variant and workload that a selector names; a name that none of them has is a Failure."""
     for key, field in SELECTORS.items():
         wanted = selector.get(field)
@@ -129,7 +130,7 @@ def field_of(result: Mapping[str, object], key: str) -> str:
     return str(result.get(key) or "")
 
 
-def mapping(value: Any) -> dict[str, Any]:
+def mapping(value: object) -> dict[str, object]:
     """A value that should be a mapping in a file that anybody may have written."""
     return value if isinstance(value, dict) else {}
 
@@ -159,7 +160,7 @@ def name_of(result: Mapping[str, object]) -> str:
     )
 
 
-def reason_of(result: dict[str, Any]) -> str:
+def reason_of(result: Result) -> str:
     words = [
         failure.get("message") or failure.get("code")
         for failure in result.get("failures") or []
@@ -168,20 +169,18 @@ def reason_of(result: dict[str, Any]) -> str:
     return " ".join(map(str, words)) or "no reason was recorded"
 
 
-def groups_of(
-    results: list[dict[str, object]], matched_by: list[str], side: str
-) -> dict[tuple[str, ...], dict[Any, Any]]:
+def groups_of(results: list[Result], matched_by: list[str], side: str) -> Groups:
     """{what a point is matched by: {repetition: result}} of what was measured; with several runs per side {(run, repetition): result}.
 
     Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
     """
-    groups: dict[tuple[str, ...], dict[Any, Any]] = {}
+    groups: Groups = {}
     several = len({run_of(result) for result in results}) > 1
     for result in results:
         if result.get("status", "measured") != "measured":
             continue
         repetitions = groups.setdefault(tuple(field_of(result, field) for field in matched_by), {})
-        number = (run_of(result), result["repetition"]) if several else result["repetition"]
+        number: Repetition = (run_of(result), result["repetition"]) if several else result["repetition"]
         if number in repetitions:
             raise bad_value(
                 side,
@@ -211,7 +210,7 @@ def identity_of(result: Mapping[str, object]) -> tuple[str, ...]:
     )
 
 
-def order_of(group: dict[str, Any]) -> tuple[object, ...]:
+def order_of(group: Group) -> tuple[object, ...]:
     first = next(iter(group.values()))
     kind, size_bytes = first.get("layer_kind"), mapping(first.get("workload")).get("block_size_bytes")
     return (
@@ -223,7 +222,7 @@ def order_of(group: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def label(group: dict[str, Any], other: dict[str, Any] | None = None) -> str:
+def label(group: Group, other: Group | None = None) -> str:
     """'initiator-bench 4k-r70-rnd100-qd8-w1', and 'a → b' for a field that is compared."""
     ours = next(iter(group.values()))
     theirs = next(iter((other or group).values()))
@@ -234,7 +233,7 @@ def either(ours: str, theirs: str) -> str:
     return ours if ours == theirs else f"{ours or 'none'} → {theirs or 'none'}"
 
 
-def some_of(groups: dict[tuple[str, ...], dict[Any, Any]]) -> str:
+def some_of(groups: Groups) -> str:
     names = sorted(label(group) for group in groups.values())
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
 
@@ -251,7 +250,7 @@ def value_of(result: Mapping[str, object], metric: Metric) -> float | None:
     return place if isinstance(place, (int, float)) and not isinstance(place, bool) and math.isfinite(place) else None
 
 
-def thin(group: dict[Any, dict[str, Any]], metric: Metric) -> str | None:
+def thin(group: Group, metric: Metric) -> str | None:
     """Why a percentile of these repetitions is not known: too few I/Os are beyond it. None where it is, and of other metrics."""
     percent = next((percent for percent, name in PERCENTILES.items() if name == metric.path[-1]), None)
     counts = [value_of(result, replace(metric, path=(*metric.path[:-1], "ios"))) for result in group.values()]
@@ -262,5 +261,5 @@ def thin(group: dict[Any, dict[str, Any]], metric: Metric) -> str | None:
     return f"{sum(known):.0f} {what}, too few for p{percent:g}: {BEYOND} have to be beyond it"
 
 
-def place_of(result: dict[str, Any], compared: tuple[str, ...]) -> tuple[str, ...]:
+def place_of(result: Mapping[str, object], compared: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(field_of(result, field) for field in FIELDS if field not in compared)

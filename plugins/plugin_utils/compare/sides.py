@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
-from . import comparison, gate, timeline
+from . import comparison, gate, judgement, timeline
 from .gate import MARGIN_PERCENT, VERDICTS
+from .nouns import Compared, Comparison, Row, RunName, Side
 from .points import FIELDS
 
 SCHEMA = "storlab.sides/1"
@@ -24,12 +25,12 @@ METHODS = ("pairs", "groups", "runs")
 
 
 def compare_sides(
-    baseline: dict[str, Any],
-    candidates: dict[str, dict[str, object]],
+    baseline: Side,
+    candidates: dict[str, Side],
     under_test: list[str],
     metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
-) -> dict[str, object]:
+) -> Compared:
     """{schema, margin_percent, method, counts, verdict, headline, baseline, sides, under_test, under_test_same}.
 
     baseline and each of candidates: a side as comparison.compare_runs takes it. sides: [{name, and what compare_runs returns of it}], in the order given;
@@ -44,13 +45,14 @@ def compare_sides(
     }
     designs, rows, lacking = judged(matches, metrics, margin_percent)
     everywhere = {field for field in FIELDS if all(field in of.compared for of in chosen.values())}
-    sides, sentences = [], []
+    sides: list[Comparison] = []
+    sentences = []
     for name, match in matches.items():
         for row in rows[name]:
             parts = [text for field, text in row["_baseline"].items() if text and field not in everywhere]
             row["row"] = " ".join(parts) or row["point"]
         summary = comparison.summary(match, rows[name], lacking[name], margin_percent, designs[name])
-        side = {"name": name, **comparison.with_runs(summary, chosen[name], under_test)}
+        side: Comparison = {"name": name, **comparison.with_runs(summary, chosen[name], under_test)}
         sides.append(side)
         how = comparison.how(match, designs[name])
         sentences.append((how, f"{name}: {side['headline'].removeprefix(how).strip()}"))
@@ -73,22 +75,22 @@ def compare_sides(
 
 def judged(
     matches: dict[str, comparison.Match], metrics: list[str] | None, margin_percent: float
-) -> tuple[dict[str, timeline.Design], dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+) -> tuple[dict[str, timeline.Design], dict[str, list[Row]], dict[str, list[dict[str, str]]]]:
     """(designs, rows, unmatched) of each name: all rows of all of them judged together."""
     # One method for all, because what is judged together is relabelled together.
     method = max((match.design.method for match in matches.values()), key=METHODS.index)
     designs = {name: replace(match.design, method=method) for name, match in matches.items()}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    lacking: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[Row]] = {}
+    lacking: dict[str, list[dict[str, str]]] = {}
     for name, match in matches.items():
         rows[name], lacking[name] = comparison.figures(match, metrics, designs[name])
         if method == "runs":
             _number_runs(rows[name], match)
-    comparison.judge([row for of in rows.values() for row in of], method, margin_percent, len(matches))
+    judgement.judge([row for of in rows.values() for row in of], method, margin_percent, len(matches))
     return designs, rows, lacking
 
 
-def check(baseline: dict[str, Any], candidates: dict[str, dict[str, Any]]) -> None:
+def check(baseline: Side, candidates: dict[str, Side]) -> None:
     """Raises bad_value for candidates of which no table can be made."""
     if not candidates:
         raise bad_value("candidates", candidates, "Name at least one.")
@@ -119,9 +121,7 @@ def check(baseline: dict[str, Any], candidates: dict[str, dict[str, Any]]) -> No
         earlier.append((name, side["selector"], folders))
 
 
-def _chosen(
-    baseline: dict[str, object], candidates: dict[str, dict[str, Any]], under_test: list[str]
-) -> dict[str, comparison.Chosen]:
+def _chosen(baseline: Side, candidates: dict[str, Side], under_test: list[str]) -> dict[str, comparison.Chosen]:
     """Each candidate with the baseline, see comparison.choose; all that are unlike it are refused together."""
     chosen, unlike = {}, {}
     for name, side in candidates.items():
@@ -144,11 +144,11 @@ def _chosen(
     return chosen
 
 
-def _number_runs(rows: list[dict[str, Any]], match: comparison.Match) -> None:
+def _number_runs(rows: list[Row], match: comparison.Match) -> None:
     """Runs by their place in time among the runs of their side: the runs that take turns are the first runs of all sides, the second and so on."""
     numbers = []
     for side in (0, 1):
-        first: dict[timeline.Run, str] = {}
+        first: dict[RunName, str] = {}
         for pair in match.pairs:
             for run, results in timeline.runs_of(pair[side]).items():
                 first[run] = min([*map(timeline.started, results), *([first[run]] if run in first else [])])
@@ -171,12 +171,12 @@ def _headline(baseline: str, sentences: list[tuple[str, str]]) -> str:
     return " ".join(part for part in (count, alike, *parts) if part)
 
 
-def hits(compared: dict[str, Any], wanted: list[gate.Rule]) -> list[gate.SideHit]:
+def hits(compared: Compared, wanted: list[gate.Rule]) -> list[gate.SideHit]:
     """[{side, rule, point, metric, text}] of what the rules object to, see gate.hits. A rule on a metric that no side has measured is a Failure."""
     gate.refuse_unmeasured({row["metric"] for side in compared["sides"] for row in side["rows"]}, wanted)
     return [{"side": side["name"], **hit} for side in compared["sides"] for hit in gate.objections(side, wanted)]
 
 
-def unjudged(compared: dict[str, Any], wanted: list[gate.Rule]) -> list[gate.SideHit]:
+def unjudged(compared: Compared, wanted: list[gate.Rule]) -> list[gate.SideHit]:
     """[{side, rule, point, metric, text}] of what the rules could not judge, see gate.unjudged."""
     return [{"side": side["name"], **entry} for side in compared["sides"] for entry in gate.unjudged(side, wanted)]

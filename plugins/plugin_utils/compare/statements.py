@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
 from ...module_utils.core.failure import bad_value
+from .nouns import Row
 from .points import wanted_metrics
 from .words import amount, title
 
@@ -46,7 +47,7 @@ class Side(TypedDict):
 
     name: str
     design: str
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
 
 class Figure(TypedDict, total=False):
@@ -141,7 +142,7 @@ def _judged(statement: Statement, sides: list[Side]) -> Answer:
     }
 
 
-def _figure(statement: Statement, side: Side, row: dict[str, Any]) -> Figure:
+def _figure(statement: Statement, side: Side, row: Row) -> Figure:
     figure: Figure = {"side": side["name"], "point": row["point"], "metric": row["metric"], "verdict": CANNOT_TELL}
     if "joint_low_percent" not in row:
         figure["why"] = str(row.get("why", "no interval"))

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-# A result of schema storlab.result/1, and the results of one point by repetition, see points.groups_of.
-Result = dict[str, Any]
-Group = dict[Any, Result]
-Run = tuple[str, str]
+from ...module_utils.result.schema import Result
+from .nouns import Group, Pair, Repetition, RunName
+
 # With five rounds no relabelling of pairs can reach 5 %: the best p is 0.0625.
 LEAST_ROUNDS = 6
 # Runs of a baseline whose own variation says what a later run can be without any change. With six, a machine that remembers what it was
@@ -47,13 +45,13 @@ class Design:
         return self.order in ("interleaved", "alternating", "history")
 
 
-def design_of(pairs: list[tuple[Group, Group]]) -> Design:
+def design_of(pairs: list[Pair]) -> Design:
     """For all points together: the weakest order that one of them has. pairs: [(baseline, candidate)], see points.groups_of."""
     runs = any(len(runs_of(group)) > 1 for pair in pairs for group in pair)
     if not all(started(result) for pair in pairs for group in pair for result in group.values()):
         return Design("unknown", "runs" if runs else "groups")
     if runs:
-        first: dict[tuple[int, Run], list[str]] = {}
+        first: dict[tuple[int, RunName], list[str]] = {}
         for pair in pairs:
             for side, group in enumerate(pair):
                 for run, results in runs_of(group).items():
@@ -87,13 +85,13 @@ def started(result: Result) -> str:
     return str(result.get("started_utc") or "")
 
 
-def run_of(result: Result) -> Run:
+def run_of(result: Result) -> RunName:
     return str(result.get("testbed_id") or ""), str(result.get("run_id") or "")
 
 
-def runs_of(group: Group) -> dict[Run, list[Result]]:
+def runs_of(group: Group) -> dict[RunName, list[Result]]:
     """{run: [result]} of a point's results."""
-    results: dict[Run, list[Result]] = {}
+    results: dict[RunName, list[Result]] = {}
     for result in group.values():
         results.setdefault(run_of(result), []).append(result)
     return results
@@ -115,12 +113,12 @@ def in_turns(sides: list[int]) -> bool:
     return apart <= BALANCE * len(sides) and changes >= min(map(len, places))
 
 
-def in_time(group: Group, values: dict[object, float]) -> list[float]:
+def in_time(group: Group, values: dict[Repetition, float]) -> list[float]:
     """The values of a group's repetitions in the order in which they were measured."""
     return [values[number] for number in sorted(values, key=lambda number: (started(group[number]), number))]
 
 
-def times_of(ours: Group, theirs: Group, rounds: Sequence[object]) -> tuple[list[float], list[float]]:
+def times_of(ours: Group, theirs: Group, rounds: Sequence[Repetition]) -> tuple[list[float], list[float]]:
     """(seconds of the baseline's starts, of the candidate's) in these rounds; their places in the sequence where a stamp is not a time."""
     stamps = [[started(group[number]) for number in rounds] for group in (ours, theirs)]
     try:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...module_utils.core.failure import bad_value
-from .points import SIDES
+from .nouns import SIDES
 from .timeline import LEAST_ROUNDS
 
 DEFAULT_PLAYBOOK = "storlab.testbed.benchmark"
@@ -108,7 +108,8 @@ def checked(gate: object) -> dict[str, Any]:
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
         raise bad_value(f"{NAME}.arguments", arguments, "Give a list of words that each ansible-playbook gets.")
     return {
-        **sides,
+        "baseline": sides["baseline"],
+        "candidate": sides["candidate"],
         "rounds": rounds,
         "seed": gate.get("seed", 0),
         "playbook": gate.get("playbook", DEFAULT_PLAYBOOK),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 from . import stats
+from .nouns import Change, Drift, Row
 
 TITLES = {
     "iops": "IOPS",
@@ -56,20 +56,20 @@ def margin_words(percent: float) -> str:
     return f"{percent:g} %"
 
 
-def interval(row: dict[str, Any]) -> str:
+def interval(row: Row) -> str:
     """'2.1 to 7.5 %': how much better or worse, nearer end first."""
     ends = sorted((abs(row["change_low_percent"]), abs(row["change_high_percent"])))
     near, far = map(amount, ends)
     return f"{near.removesuffix(' %') if far.endswith('%') else near} to {far}"
 
 
-def verdict_words(row: dict[str, Any], margin_percent: float) -> str:
+def verdict_words(row: Row, margin_percent: float) -> str:
     """The verdict as a reader gets it, with what it would take where there is none, and how far the host itself changed where it did."""
     notes = [typical_words(row), machine_words(row["machine"]) if "machine" in row else ""]
     return "; ".join([_verdict(row, margin_percent), *filter(None, notes)])
 
 
-def typical_words(row: dict[str, Any]) -> str:
+def typical_words(row: Row) -> str:
     """'a typical repetition changed by −0.3 % to +1.2 %' where that and the mean of all do not say the same of whether anything changed, else ''."""
     if "typical" not in row:
         return ""
@@ -87,13 +87,13 @@ def _direction(ends: tuple[float, float]) -> int:
     return (ends[0] > 0) - (ends[1] < 0)
 
 
-def machine_words(change: dict[str, Any]) -> str:
+def machine_words(change: Change) -> str:
     """'the machine itself changed by −12 % (hypervisor01, fio's null engine)': one of beats.changes."""
     sign = "−" if change["change_percent"] < 0 else "+"
     return f"the machine itself changed by {sign}{amount(abs(change['change_percent']))} ({change['host']}, {BEATS[change['figure']]})"
 
 
-def _verdict(row: dict[str, Any], margin_percent: float) -> str:
+def _verdict(row: Row, margin_percent: float) -> str:
     verdict = row["verdict"]
     if verdict in ("better", "worse"):
         beyond = f", more than time explains ({amount(row['time_percent'])})" if "time_percent" in row else ""
@@ -113,7 +113,7 @@ def _verdict(row: dict[str, Any], margin_percent: float) -> str:
     return f"no verdict: {row['why']}" + (f", {more}" if more else "")
 
 
-def drift_words(drift: dict[str, Any]) -> str:
+def drift_words(drift: Drift) -> str:
     """'the baseline by −9.2 % from first to last': what drifted, and how far."""
     if drift["kind"] == "trend":
         sign = "−" if drift["change_percent"] < 0 else "+"
@@ -156,7 +156,7 @@ def line_of_counts(counts: dict[str, int], margin_percent: float) -> str:
     )
 
 
-def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> str:
+def headline(rows: list[Row], margin_percent: float, design: str) -> str:
     """The whole comparison in a few sentences; the first, ``design``, is how it was measured."""
     total = len(rows)
     sentences = []

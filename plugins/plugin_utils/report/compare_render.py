@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 from markupsafe import Markup
 
 from ...module_utils.core import units
-from ..compare import points
 from ..compare import words as wording
+from ..compare.nouns import SIDES, Compared, Comparison, Row
 from ..store.spreadsheet import harmless
 from .junit import attribute, printable
 from .markup import asset, fill, shapes, style
@@ -64,7 +64,7 @@ TYPICAL = ("change_percent", "low_percent", "high_percent")
 TICK_GAP = 0.3
 
 
-def render(comparison: dict[str, object]) -> dict[str, str]:
+def render(comparison: Comparison) -> dict[str, str]:
     """File name -> text of every file of the comparison ``found`` by comparison.compare_runs, with its ``hits``."""
     return {
         "index.html": html(comparison),
@@ -104,7 +104,7 @@ def probability(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
 
 
-def words(row: dict[str, Any], margin_percent: float) -> str:
+def words(row: Row, margin_percent: float) -> str:
     return wording.verdict_words(row, margin_percent)
 
 
@@ -112,7 +112,7 @@ def words(row: dict[str, Any], margin_percent: float) -> str:
 FIGURES = ("baseline", "candidate", "change", "95 %", "could see", "verdict")
 
 
-def table(comparison: dict[str, Any]) -> list[str]:
+def table(comparison: Comparison) -> list[str]:
     """The comparison as lines for a terminal."""
     rows = [
         (row["point"], (wording.title(row["metric"]), *figure_cells(row, comparison["margin_percent"])))
@@ -121,7 +121,7 @@ def table(comparison: dict[str, Any]) -> list[str]:
     return by_points(("metric", *FIGURES), rows)
 
 
-def figure_cells(row: dict[str, Any], margin_percent: float) -> tuple[str, ...]:
+def figure_cells(row: Row, margin_percent: float) -> tuple[str, ...]:
     """The cells of a figure. p is left out: the others fit into 80 columns so, and a verdict accounts for it."""
     judged = "change_percent" in row
     return (
@@ -159,7 +159,7 @@ def by_points(head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]
     return [line(head), *(text for point, lines in of_point.items() for text in (point, *lines))]
 
 
-def interval(row: dict[str, Any]) -> str:
+def interval(row: Row) -> str:
     return f"{signed(row['change_low_percent'])} … {signed(row['change_high_percent'])}"
 
 
@@ -170,11 +170,11 @@ def comparison_json(comparison: Mapping[str, object]) -> str:
     return json.dumps(comparison, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> str:
+def comparison_csv(comparison: Comparison, first: tuple[str, ...] = ()) -> str:
     """One row per figure, full precision, an empty cell where nothing was measured. first: columns before all others."""
     plain_columns = [*first, "layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
-        f"{side}_{key}" for side in points.SIDES for key in ("value", "low", "high", "repetitions", "variation_percent")
+        f"{side}_{key}" for side in SIDES for key in ("value", "low", "high", "repetitions", "variation_percent")
     ]
     effect = [
         "change_percent",
@@ -195,23 +195,23 @@ def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> s
     )
     writer.writeheader()
     for row in comparison["rows"]:
-        sides = {f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}
+        sides = {f"{side}_{key}": part for side in SIDES for key, part in row[side].items()}
         typical = {f"typical_{key}": part for key, part in row.get("typical", {}).items()}
         writer.writerow({key: harmless(value) for key, value in {**row, **sides, **typical}.items()})
     return stream.getvalue()
 
 
-def junit(comparison: dict[str, Any]) -> str:
+def junit(comparison: Comparison) -> str:
     return suites([(f"{comparison['candidate']['label']} against {comparison['baseline']['label']}", comparison)])
 
 
-def suites(comparisons: list[tuple[str, dict[str, object]]]) -> str:
+def suites(comparisons: list[tuple[str, Comparison]]) -> str:
     """Each comparison a suite of this name."""
     texts = "\n".join(_suite(name, comparison) for name, comparison in comparisons)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{texts}</testsuites>\n'
 
 
-def workflow_commands(compared: dict[str, Any]) -> str:
+def workflow_commands(compared: Comparison | Compared) -> str:
     """The objections of the rules and the rules that could not be judged, as workflow commands of GitHub Actions, one line each; empty without rules.
 
     Source: docs.github.com, Workflow commands for GitHub Actions, "Setting an error message"; values are escaped as its toolkit escapes them.
@@ -236,7 +236,7 @@ def gate_line(entry: dict[str, str]) -> str:
     return ": ".join(filter(None, (entry.get("side", ""), figure, entry["text"])))
 
 
-def gate_words(compared: dict[str, Any]) -> str:
+def gate_words(compared: Comparison | Compared) -> str:
     """The outcome in a sentence; empty without rules."""
     rules = ", ".join(compared["fail_on"])
     if not rules:
@@ -253,7 +253,7 @@ def _figures(entries: Sequence[Mapping[str, object]]) -> str:
     return f"{count} figure{'' if count == 1 else 's'}"
 
 
-def _suite(name: str, comparison: dict[str, Any]) -> str:
+def _suite(name: str, comparison: Comparison) -> str:
     """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
     objections: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for hit in comparison["hits"]:
@@ -307,7 +307,7 @@ def _objection(hits: Sequence[Mapping[str, object]]) -> str:
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 
-def markdown(comparison: dict[str, Any]) -> str:
+def markdown(comparison: Comparison) -> str:
     changed = [row for row in comparison["rows"] if row["verdict"] != "no_difference"]
     alike = [row for row in comparison["rows"] if row["verdict"] == "no_difference"]
     return filled(
@@ -318,7 +318,7 @@ def markdown(comparison: dict[str, Any]) -> str:
     )
 
 
-def html(comparison: dict[str, Any]) -> str:
+def html(comparison: Comparison) -> str:
     matrix: dict[str, Any] = {}
     for row in comparison["rows"]:
         matrix.setdefault(row["point"], {})[row["metric"]] = row
@@ -337,14 +337,14 @@ def html(comparison: dict[str, Any]) -> str:
     )
 
 
-def gate_class(compared: dict[str, Any]) -> str:
+def gate_class(compared: Comparison | Compared) -> str:
     """The class of the box with the outcome. A pass is green only where no figure is worse: within a rule, worse is still worse."""
     if compared["outcome"] == "failed":
         return "stopped"
     return "clear" if compared["outcome"] == "passed" and not compared["counts"]["worse"] else "open"
 
 
-def left_out(comparison: dict[str, Any]) -> str:
+def left_out(comparison: Comparison) -> str:
     """'1 point failed, 2 were measured on one side only'; empty when nothing was left out."""
     failed, unmatched, damaged = (len(comparison[key]) for key in ("failed", "unmatched", "damaged"))
     parts = (
@@ -392,7 +392,7 @@ def filled(name: str, **content: object) -> str:
     )
 
 
-def sections(comparison: dict[str, Any]) -> list[dict[str, Any]]:
+def sections(comparison: Comparison) -> list[dict[str, Any]]:
     """One a metric, with an axis of its own that all its points share."""
     parts = []
     for index, metric in enumerate(dict.fromkeys(row["metric"] for row in comparison["rows"])):
@@ -434,18 +434,18 @@ def _ticks(span: float) -> list[float]:
     return sorted([*kept, 0])
 
 
-def effect_mark(row: dict[str, Any], margin_percent: float, span: float) -> Markup:
+def effect_mark(row: Row, margin_percent: float, span: float) -> Markup:
     """A line of a forest plot: the margin as a band, the estimate as a dot, its interval as a line."""
 
     def at(percent: float) -> float:
         return 50 + 50 * _log(percent) / span
 
     judged = "change_percent" in row
-    keys = ("change_low_percent", "change_high_percent", "change_percent")
+    ends = (row["change_low_percent"], row["change_high_percent"], row["change_percent"]) if judged else ()
     markup: Markup = shapes().effect(
         row["verdict"] if judged else "",
         f"{at(-margin_percent):.2f}",
         f"{at(margin_percent) - at(-margin_percent):.2f}",
-        *(f"{at(row[key]):.2f}" if judged else "" for key in keys),
+        *([f"{at(end):.2f}" for end in ends] or [""] * 3),
     )
     return markup

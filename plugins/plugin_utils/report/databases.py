@@ -7,33 +7,34 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...module_utils.core import units
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PERCENTILES
+from ...module_utils.result.schema import Result
 from ..store.database import is_database, title_of
 from .tables import Field, Table, cell, words
 
 # The transactions whose latencies are in the table: all, and the one that NOPM counts.
 KINDS = ("total", "new_order")
-RATES = ("tpm", "nopm")
+RATES: tuple[Literal["tpm", "nopm"], ...] = ("tpm", "nopm")
 SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
 
 
-def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def loads(results: list[Result]) -> list[dict[str, Any]]:
     """[{layer, workload_id, workload, driver, repetitions, tpm, tpm_low, tpm_high, nopm …, failed, retried, latency: {total, new_order}, device}].
 
     TPM and NOPM are medians of the repetitions, percentiles are of all their transactions, and what the device did is a mean.
     """
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         if is_database(result) and result["status"] == "measured":
             groups.setdefault((result["layer"], result["workload_id"]), []).append(result)
     return [_load(group) for _key, group in sorted(groups.items())]
 
 
-def _load(group: list[dict[str, Any]]) -> dict[str, object]:
+def _load(group: list[Result]) -> dict[str, object]:
     rates = {}
     for name in RATES:
         values = [result[name] for result in group]
@@ -47,7 +48,9 @@ def _load(group: list[dict[str, Any]]) -> dict[str, object]:
         quantiles = histogram.percentiles(bins, PERCENTILES, ordered=True)
         latency[kind] = {name: quantiles[percent] for percent, name in PERCENTILES.items() if name in SHOWN}
     return {
-        **{key: group[0][key] for key in ("layer", "workload_id", "workload")},
+        "layer": group[0]["layer"],
+        "workload_id": group[0]["workload_id"],
+        "workload": group[0]["workload"],
         "driver": group[0]["engine"]["name"],
         "repetitions": len(group),
         "points": [result["point_id"] for result in group],
@@ -61,7 +64,7 @@ def _load(group: list[dict[str, Any]]) -> dict[str, object]:
     }
 
 
-def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
+def _device(group: list[Result]) -> dict[str, Any]:
     """{read_iops, write_iops, write_bytes_s} of the layer's disk; empty where it does not count."""
     counted = [result.get("counters") or {} for result in group]
     if not all((counters.get("device") or {}).get("read") and counters.get("interval_s") for counters in counted):

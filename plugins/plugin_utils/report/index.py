@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 import os
 import statistics
+from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, cast
 from urllib.parse import quote
 
 from ...module_utils.core import units
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import KINDS
+from ...module_utils.result.schema import Result
 from ..compare import alike
 from ..store import load, store
 from ..store.cells import Figure
@@ -42,8 +44,46 @@ METRICS = {
 FIGURES_EMBEDDED = 20_000  # in the page; index.json has all
 CHANGES_NAMED = 4  # of one run, in the page
 
+# [index of the run, median, lowest, highest]
+Point = list[Any]
+# {workload_id: {layer: {metric: [Point]}}}
+Trends = dict[str, dict[str, dict[str, list[Point]]]]
+# (workload_id, layer, metric) of the trend that is drawn
+Place = tuple[str, str, str]
 
-def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
+
+class Entry(TypedDict, total=False):
+    """A run, as the list of all runs has it; a run that holds no readable result has a reason alone."""
+
+    name: str
+    reason: str
+    started_utc: str
+    profiles: list[str]
+    verdict: str
+    report: str
+    changed: dict[str, list[str]]
+
+
+class Mark(TypedDict):
+    """A run before which the environment changed. facts: in words; more: the number of those that are left out."""
+
+    run: int
+    number: int
+    facts: list[str]
+    more: int
+
+
+class Index(TypedDict):
+    """The content of index.json."""
+
+    schema: str
+    testbed_id: str
+    runs: list[Entry]
+    trends: Trends
+    workloads: dict[str, str]
+
+
+def build(testbed_dir: str, reported: set[str]) -> Index:
     """The content of index.json: {schema, testbed_id, runs, trends}.
 
     reported: names of the runs whose report is linked. runs, oldest first: store.overview and {name, profiles, verdict, report, changed}; a run that
@@ -57,7 +97,7 @@ def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
         known.update(facts)
         if run["name"] in reported:
             run["report"] = f"{quote(run['name'])}/report/index.html"
-    trends: dict[str, Any] = {}
+    trends: Trends = {}
     words: dict[str, str] = {}
     for index, (_overview, figures, _facts) in enumerate(loaded):
         words.update(figures.words)
@@ -72,7 +112,7 @@ def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
     }
 
 
-def _run(folder: str) -> tuple[Any, ...]:
+def _run(folder: str) -> tuple[Entry, Figures, dict[str, str]]:
     """(what the list says of the run, its figures, {fact of its environment: text}). No row outlives it: of ten thousand runs they would take a gigabyte."""
     name = os.path.basename(folder)
     try:
@@ -80,13 +120,14 @@ def _run(folder: str) -> tuple[Any, ...]:
         run = load.read_around(folder)
     except (Failure, OSError) as error:
         return {"name": name, "reason": getattr(error, "what", str(error))}, Figures({}, {}), {}
-    about = {
+    about: Any = {
         "name": name,
         **{key: value for key, value in rows.overview().items() if key not in ("folder", "run_id", "testbed_id")},
     }
-    run.results = [row for row in rows.rows if load.completed(row) is None]
+    run.results = [cast(Result, row) for row in rows.rows if load.completed(row) is None]
     if not run.results:
-        return {**about, "reason": f"none of its {len(rows.damaged)} results can be read"}, Figures({}, {}), {}
+        about["reason"] = f"none of its {len(rows.damaged)} results can be read"
+        return about, Figures({}, {}), {}
     for row in run.results:
         row["files"] = {}
     report = model.build(run)
@@ -106,8 +147,9 @@ def _run(folder: str) -> tuple[Any, ...]:
     lasting = {
         fact: text for fact, text in facts.items() if not any(fnmatchcase(fact, pattern) for pattern in alike.IGNORED)
     }
+    about.update(profiles=profiles, verdict=report.verdict)
     return (
-        {**about, "profiles": profiles, "verdict": report.verdict},
+        about,
         _figures([row for row in run.results if row["status"] == "measured"]),
         {**lasting, **engines, **collection},
     )
@@ -120,7 +162,7 @@ class Figures(NamedTuple):
     words: dict[str, str]
 
 
-def _figures(rows: list[dict[str, Any]]) -> Figures:
+def _figures(rows: list[Result]) -> Figures:
     values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         layer = model.varied(row["layer"], str(row["variant"])) if row.get("variant") else row["layer"]
@@ -137,16 +179,16 @@ def _figures(rows: list[dict[str, Any]]) -> Figures:
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
-def files(index: dict[str, object]) -> dict[str, Any]:
+def files(index: Index) -> dict[str, str]:
     """File name -> text."""
     return {"index.html": html(index), "index.json": json_of(index)}
 
 
-def html(index: dict[str, Any]) -> str:
+def html(index: Index) -> str:
     runs = index["runs"]
     chosen = _chosen(index)
     marks = _marks(runs)
-    data = {
+    data: dict[str, Any] = {
         "runs": [{"label": label, "name": run["name"]} for label, run in zip(_labels(runs), runs)],
         "marks": marks,
         "words": index["workloads"],
@@ -175,14 +217,14 @@ def html(index: dict[str, Any]) -> str:
     )
 
 
-def _series(trends: dict[str, Any]) -> list[dict[str, object]]:
+def _series(trends: Trends) -> list[list[Point]]:
     return [line for layers in trends.values() for metrics in layers.values() for line in metrics.values()]
 
 
-def _chosen(index: dict[str, Any]) -> tuple[Any, ...] | None:
+def _chosen(index: Index) -> Place | None:
     """The trend that the page begins with: in most runs, then of the newest, then the highest in the chain."""
 
-    def rank(place: tuple[Any, ...]) -> tuple[object, ...]:
+    def rank(place: tuple[str, str]) -> tuple[object, ...]:
         workload, layer = place
         line = index["trends"][workload][layer]["iops"]
         kind = layer.partition("-")[0]
@@ -197,7 +239,7 @@ def _chosen(index: dict[str, Any]) -> tuple[Any, ...] | None:
     return (*max(places, key=rank), "iops") if places else None
 
 
-def _embedded(index: dict[str, Any], chosen: tuple[Any, ...] | None) -> dict[str, Any]:
+def _embedded(index: Index, chosen: Place | None) -> Trends:
     """As much of the trends as a page can carry: of the places with most runs first. Four digits are more than can be seen."""
     places = sorted(
         ((workload, layer) for workload, layers in index["trends"].items() for layer in layers),
@@ -208,7 +250,7 @@ def _embedded(index: dict[str, Any], chosen: tuple[Any, ...] | None) -> dict[str
         ),
     )
     left = FIGURES_EMBEDDED
-    trends: dict[str, dict[str, Any]] = {}
+    trends: Trends = {}
     for workload, layer in places:
         metrics = index["trends"][workload][layer]
         left -= sum(map(len, metrics.values()))
@@ -221,7 +263,7 @@ def _embedded(index: dict[str, Any], chosen: tuple[Any, ...] | None) -> dict[str
     return trends
 
 
-def _labels(runs: list[dict[str, Any]]) -> list[str]:
+def _labels(runs: list[Entry]) -> list[str]:
     """When each run began, as short as the runs allow: without the year where there is but one, with the time where a day has several."""
     starts = [run.get("started_utc", "") for run in runs]
     days = [start[:10] for start in starts if start]
@@ -229,9 +271,9 @@ def _labels(runs: list[dict[str, Any]]) -> list[str]:
     return [start[begin:end].replace("T", " ") for start in starts]
 
 
-def _marks(runs: list[dict[str, Any]]) -> list[dict[str, object]]:
+def _marks(runs: list[Entry]) -> list[Mark]:
     """[{run, letter, facts in words, more}] of the runs before which the environment changed."""
-    marks: list[dict[str, Any]] = []
+    marks: list[Mark] = []
     for index, run in enumerate(runs):
         if run.get("changed"):
             facts = [f"{fact}: {old} → {new}" for fact, (old, new) in sorted(run["changed"].items())]
@@ -250,7 +292,7 @@ def _unit(metric: str) -> str:
     return {"iops": "iops", "bandwidth_bytes_s": "MB/s", "us_per_io": "us"}.get(metric, "ns")
 
 
-def _line(index: dict[str, Any], chosen: tuple[Any, ...]) -> tuple[Any, ...]:
+def _line(index: Index, chosen: Place) -> tuple[list[tuple[int, Figure]], Callable[[float], str]]:
     """([[run, Figure]], how the metric is written)."""
     workload, layer, metric = chosen
     return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.base.METRICS[
@@ -258,7 +300,7 @@ def _line(index: dict[str, Any], chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     ][2]
 
 
-def _single(index: dict[str, Any], chosen: tuple[Any, ...]) -> dict[str, str] | None:
+def _single(index: Index, chosen: Place) -> dict[str, str] | None:
     """The figure in the place of a trend that one run alone has, as index.js writes it."""
     line, word = _line(index, chosen)
     if len(line) > 1:
@@ -272,7 +314,7 @@ def _single(index: dict[str, Any], chosen: tuple[Any, ...]) -> dict[str, str] | 
     }
 
 
-def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> plot.Chart:
+def _chart(index: Index, chosen: Place, marks: list[Mark]) -> plot.Chart:
     line, word = _line(index, chosen)
     runs, labels = index["runs"], _labels(index["runs"])
     x = plot.Axis("linear", -0.5, len(runs) - 0.5, tuple(enumerate(labels)), "runs, oldest first")
@@ -302,7 +344,7 @@ def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> 
     )
 
 
-def _table(index: dict[str, Any], chosen: tuple[Any, ...]) -> Table:
+def _table(index: Index, chosen: Place) -> Table:
     line, word = _line(index, chosen)
     rows = [
         (

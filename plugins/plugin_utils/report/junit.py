@@ -88,7 +88,9 @@ def _failures(point: Result) -> str:
         if isinstance(check, dict) and check.get("ok") is False and check.get("name") not in REMARKS:
             figures = ", ".join(
                 f"{key} {value}"
-                for key, value in flatten({key: check[key] for key in sorted(check) if key not in ("name", "ok")})
+                for key, value in flatten(
+                    {key: value for key, value in sorted(check.items()) if key not in ("name", "ok")}
+                )
             )
             failures.append(
                 (

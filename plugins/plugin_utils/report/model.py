@@ -13,6 +13,7 @@ from typing import Any
 
 from ...module_utils.core.layers import KINDS, Layer
 from ...module_utils.result import histogram
+from ...module_utils.result.schema import Result
 from ..compare import beats, networks
 from ..compare import installations as compare_installations
 from ..store import load
@@ -107,7 +108,7 @@ def _say(report: Report, run: Run, shown: list[Waterfall]) -> None:
 
 
 def _waterfalls(
-    run: Run, layers: list[Layer], workloads: list[str], measured: list[Any], failed: list[Any]
+    run: Run, layers: list[Layer], workloads: list[str], measured: list[Result], failed: list[Result]
 ) -> list[Waterfall]:
     """One per workload that was asked of a device, in the order in which they were measured first."""
     by_workload: dict[str, Any] = {workload_id: ([], []) for workload_id in workloads}
@@ -118,7 +119,7 @@ def _waterfalls(
     return [waterfall_of(name, layers, *by_workload[name]) for name in workloads if name in of_io]
 
 
-def _beside(layers: list[Layer], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:
+def _beside(layers: list[Layer], waterfalls: list[Waterfall], measured: list[Result]) -> Beside | None:
     """The statement about a run whose layers are not a chain: only if no workload has a step."""
     steps = [step for waterfall in waterfalls for step in waterfall.steps if step.cell.kind != "ceiling"]
     if any(step.below and step.relation != "ceiling" for step in steps) or {step.cell.kind for step in steps} == {
@@ -152,7 +153,7 @@ def _networks(lines: list[Any], waterfalls: list[Waterfall]) -> list[dict[str, A
     ]
 
 
-def _engines(measured: list[Any]) -> list[str]:
+def _engines(measured: list[Result]) -> list[str]:
     """'fio-3.33', 'diskspd 2.2': name and version of what issued the I/Os, each once."""
     versions = []
     for result in measured:
@@ -180,7 +181,7 @@ def _variants_apart(run: Run) -> Run:
                 varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
             )
             layers[varied(name, variant)] = {**under(layer, variant), "name": varied(name, variant), "parent": parent}
-    results = [
+    results: list[Result] = [
         {**result, "layer": varied(result["layer"], str(result["variant"]))} if result.get("variant") else result
         for result in run.results
     ]

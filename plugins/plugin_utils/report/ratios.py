@@ -9,9 +9,10 @@ Source of the figure: VMware, Performance Characterization of VMFS and RDM Using
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...module_utils.core.layers import Layer
+from ...module_utils.result.schema import Result
 from ...module_utils.result.student import t_quantile
 from ..compare.stats import paired
 from ..store.cells import is_measured
@@ -50,7 +51,7 @@ def sides(layers: list[Layer]) -> list[tuple[Layer, Layer]]:
     ]
 
 
-def ratios(layers: list[Layer], results: list[dict[str, object]], workload_ids: set[str]) -> list[Ratio]:
+def ratios(layers: list[Layer], results: list[Result], workload_ids: set[str]) -> list[Ratio]:
     """The ratio of each pair of sides over the points of these workloads. layers, results: of the run."""
     hosts = {layer["name"]: layer["host"] for layer in layers}
     measured = [result for result in results if result["workload_id"] in workload_ids and is_measured(result)]
@@ -76,7 +77,7 @@ def _ratio(on_files: str, whole: str, metric: str, logs: list[float]) -> Ratio:
     return Ratio(on_files, whole, metric, math.exp(shift.estimate), between, len(logs))
 
 
-def _costs(results: list[dict[str, Any]], layer: str, host: str, metric: str) -> dict[tuple[str, int], float]:
+def _costs(results: list[Result], layer: str, host: str, metric: str) -> dict[tuple[str, int], float]:
     """{(workload, repetition): cost of an I/O} of what the hypervisor counted while the layer was measured."""
     costs = {}
     for result in results:

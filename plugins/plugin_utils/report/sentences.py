@@ -13,8 +13,9 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.lab import links
 from ...module_utils.result.result import GENERATOR_PERCENT
 from ...module_utils.result.schema import Result
+from ...module_utils.workload.description import describe
 from ...module_utils.workload.meanings import DIFFERENCES
-from ...module_utils.workload.workload import Workload, describe
+from ...module_utils.workload.workload import Workload
 from ..compare import beats
 from ..store import verify
 from ..store.cells import Cell

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...module_utils.core import units
 from ..compare import words as wording
+from ..compare.nouns import Compared, Row, SideFigure
 from . import charts, plot
 from .compare_render import (
     FIGURES,
@@ -39,7 +40,7 @@ BASELINE = "c5"
 COLOURS = ("c0", "c1", "c2", "c3", "c4")
 
 
-def render(compared: dict[str, Any]) -> dict[str, str]:
+def render(compared: Compared) -> dict[str, str]:
     """File name -> text of every file of what sides.compare_sides returned, with ``fail_on`` and its ``hits``."""
     return {
         "index.html": html(compared),
@@ -52,10 +53,8 @@ def render(compared: dict[str, Any]) -> dict[str, str]:
                     f"{side['name']} against {compared['baseline']['label']}",
                     {
                         **side,
-                        **{
-                            key: [entry for entry in compared[key] if entry["side"] == side["name"]]
-                            for key in ("hits", "unjudged")
-                        },
+                        "hits": [entry for entry in compared["hits"] if entry["side"] == side["name"]],
+                        "unjudged": [entry for entry in compared["unjudged"] if entry["side"] == side["name"]],
                     },
                 )
                 for side in compared["sides"]
@@ -65,26 +64,26 @@ def render(compared: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def title(compared: dict[str, Any]) -> str:
+def title(compared: Compared) -> str:
     """'zram, file and loop against brd', or how many there are."""
     names = [side["name"] for side in compared["sides"]]
     text = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return f"{text if len(text) <= 60 else f'{len(names)} sides'} against {compared['baseline']['label']}"
 
 
-def _rows(compared: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(compared: Compared) -> list[Row]:
     return [{**row, "side": side["name"]} for side in compared["sides"] for row in side["rows"]]
 
 
-def lines_of(compared: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def lines_of(compared: Compared) -> dict[str, list[tuple[str, dict[str, Row]]]]:
     """{metric: [(name of the row, {side: row})]}, in order."""
-    by_metric: dict[str, dict[str, dict[str, Any]]] = {}
+    by_metric: dict[str, dict[str, dict[str, Row]]] = {}
     for row in _rows(compared):
         by_metric.setdefault(row["metric"], {}).setdefault(row["row"], {})[row["side"]] = row
     return {metric: list(lines.items()) for metric, lines in by_metric.items()}
 
 
-def table(compared: dict[str, Any]) -> list[str]:
+def table(compared: Compared) -> list[str]:
     """The table as lines for a terminal: below each point its figures, a line per side."""
     rows = [
         (name, (wording.title(metric), side, *figure_cells(row, compared["margin_percent"])))
@@ -95,7 +94,7 @@ def table(compared: dict[str, Any]) -> list[str]:
     return by_points(("metric", "side", *FIGURES), rows)
 
 
-def cell(row: dict[str, Any], margin_percent: float) -> str:
+def cell(row: Row, margin_percent: float) -> str:
     """'26.1k, +30 % (+28 % … +32 %), better': the figure, its change with the interval, and the verdict."""
     shown = value(row["metric"], row["candidate"]["value"])
     if "change_percent" not in row:
@@ -109,11 +108,11 @@ def cell(row: dict[str, Any], margin_percent: float) -> str:
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 
-def markdown(compared: dict[str, object]) -> str:
+def markdown(compared: Compared) -> str:
     return filled("sides.md.j2", **_content(compared))
 
 
-def html(compared: dict[str, Any]) -> str:
+def html(compared: Compared) -> str:
     lines = lines_of(compared)
     figures = sections({"rows": _rows(compared), "margin_percent": compared["margin_percent"]})
     return filled(
@@ -134,7 +133,7 @@ def html(compared: dict[str, Any]) -> str:
     )
 
 
-def _content(compared: dict[str, Any]) -> dict[str, object]:
+def _content(compared: Compared) -> dict[str, object]:
     """The sentences that page and Markdown share."""
     return {
         "compared": compared,
@@ -149,7 +148,7 @@ def _content(compared: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def environment(compared: dict[str, Any]) -> list[dict[str, object]]:
+def environment(compared: Compared) -> list[dict[str, object]]:
     """[{fact, status, baseline, sides: {name: text, None where it is that of the baseline}}] of every fact in which a side differs from the baseline."""
     entries: dict[str, dict[str, Any]] = {}
     for side in compared["sides"]:
@@ -167,7 +166,7 @@ def environment(compared: dict[str, Any]) -> list[dict[str, object]]:
     return [entries[fact] for fact in sorted(entries)]
 
 
-def left_out(compared: dict[str, Any]) -> list[tuple[str, list[str]]]:
+def left_out(compared: Compared) -> list[tuple[str, list[str]]]:
     """[(heading, [sentence])] of what counts in no figure; what is the baseline's own stands once."""
     unmatched: list[str] = []
     failed: list[str] = []
@@ -178,13 +177,10 @@ def left_out(compared: dict[str, Any]) -> list[tuple[str, list[str]]]:
             unmatched.append(
                 f"{side['name']} lacks {what}" if entry["side"] == "baseline" else f"only {side['name']} has {what}"
             )
-        for kind, sentences, keys in (
-            ("failed", failed, ("point_id", "reason")),
-            ("damaged", damaged, ("file", "reason")),
-        ):
-            for entry in side[kind]:
+        for entries, sentences, key in ((side["failed"], failed, "point_id"), (side["damaged"], damaged, "file")):
+            for entry in entries:
                 who = "baseline" if entry["side"] == "baseline" else side["name"]
-                sentences.append(f"{who}: {entry[keys[0]]}: {entry[keys[1]]}")
+                sentences.append(f"{who}: {entry[key]}: {entry['reason']}")
     headings = (
         ("Measured on one side only", unmatched),
         ("Points that failed", failed),
@@ -196,13 +192,11 @@ def left_out(compared: dict[str, Any]) -> list[tuple[str, list[str]]]:
 # -- the chart of a figure --------------------------------------------------------------------------------------------
 
 
-def chart(ident: str, metric: str, lines: list[tuple[str, dict[str, Any]]], names: list[str]) -> plot.Chart:
+def chart(ident: str, metric: str, lines: list[tuple[str, dict[str, Row]]], names: list[str]) -> plot.Chart:
     """All sides at all points on one axis: a dot the figure, a bar over its repetitions, dashed where the baseline lies."""
     height = sum(HEAD + ROW * (1 + len(of)) + REST for _name, of in lines)
     values: list[float] = []
-    rows: list[
-        tuple[str, str, float, dict[str, Any], str]
-    ] = []  # name, class, pixels from the top, side of a row, change
+    rows: list[tuple[str, str, float, SideFigure, str]] = []  # name, class, pixels from the top, side of a row, change
     places, references = [], []
     top = 0
     for name, of in lines:
@@ -275,7 +269,7 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME else name[: NAME - 1] + "…"
 
 
-def _words(metric: str, part: dict[str, Any], change: str) -> str:
+def _words(metric: str, part: SideFigure, change: str) -> str:
     """'26.1k (25.8k to 26.4k), +30 %'."""
     text = value(metric, part["value"])
     if part["low"] != part["high"]:

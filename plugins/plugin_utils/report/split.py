@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...module_utils.core.layers import Layer
-from ...module_utils.result.schema import Result
+from ...module_utils.result.schema import Figures, Result
 from ...module_utils.result.student import t_quantile
 
 # An I/O is the same at a device when requests and bytes equal the workload's within this share: the engine's rate is of the whole run.
@@ -172,7 +172,7 @@ def split(
         )
         part.share = part.own_ns / shares.latency_mean_ns if shares.latency_mean_ns else None  # type: ignore[operator]
         if number == 0 and None not in above:
-            part.above_ns = _mean(above, weights)
+            part.above_ns = _mean([value for value in above if value is not None], weights)
         shares.parts.append(part)
         if place:
             _weigh_counts(part, taken, index, shares.notes)
@@ -183,7 +183,7 @@ def split(
     return shares
 
 
-def _rate(total: dict[str, Any], counting: list[Place]) -> float:
+def _rate(total: Figures, counting: list[Place]) -> float:
     """I/Os of the workload a second while the devices counted.
 
     That is not the engine's rate where it began later, as on a busy machine, or faltered: the devices count all of their time.
@@ -206,7 +206,7 @@ def interval(values: list[float], miss: float = 0.05) -> tuple[float, float] | N
     return middle - reach, middle + reach
 
 
-def _mean(values: list[Any], weights: list[float]) -> float:
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     mean: float = sum(value * weight for value, weight in zip(values, weights)) / sum(weights)
     return mean
 

@@ -120,9 +120,10 @@ def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list
     notes = []
     for direction, figures in cell.figures.items():
         counts = [part[direction].get("ios") for part in taken if direction in part]
-        if None in counts or not counts:
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts) or not counts:
             continue
-        ios = sum(counts)
+        ios = sum(known)
         few = [(percent, metric) for percent, metric in PERCENTILES.items() if not supported(ios, percent)]
         gone = [percent for percent, metric in few if metric in figures or metric in cell.bounds.get(direction, {})]
         for _percent, metric in few:

@@ -13,14 +13,14 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, exit_words
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
-from ...module_utils.result.schema import Result
+from ...module_utils.result.schema import Meta, Result
 from ...module_utils.workload.point import Point
 from .run_folder import FILES
 
@@ -141,17 +141,17 @@ def _damaged(what: str) -> Failure:
     )
 
 
-def meta_of(files: dict[str, bytes]) -> dict[str, Any] | None:
+def meta_of(files: dict[str, bytes]) -> Meta | None:
     """The runner's note of a point, None where there is nothing; one that cannot be used fails its point and no other."""
     if "meta.json" not in files:
         return None
     try:
-        return _noted("meta.json", files["meta.json"], META)
+        return cast(Meta, _noted("meta.json", files["meta.json"], META))
     except Failure as failure:
         return _unusable(failure.what)
 
 
-def _unusable(why: str) -> dict[str, object]:
+def _unusable(why: str) -> Meta:
     return {"failures": [Failure("files_unusable", why).as_fault()], "flags": [], "overridden": []}
 
 
@@ -161,7 +161,7 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
     path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
     engine = ENGINES[request["engine"]]
-    identity = {
+    identity: Any = {
         "testbed_id": request["testbed_id"],
         "run_id": request["run_id"],
         **kept,
@@ -197,7 +197,7 @@ def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[
                 # Why it breaks off, when it is known.
                 if meta.get("exit_code"):
                     meta["failures"].append(
-                        Failure("engine_exit", f"{engine.name} {exit_words(meta['exit_code'])}.").as_fault()
+                        Failure("engine_exit", f"{engine.name} {exit_words(meta['exit_code'] or 0)}.").as_fault()
                     )
                 meta["failures"].append(failure.as_fault())
     if meta and "test" in meta:

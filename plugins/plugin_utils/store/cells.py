@@ -12,6 +12,7 @@ from typing import Any
 
 from ...module_utils.result import histogram
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
+from ...module_utils.result.schema import Figures, Part, Result
 
 MEDIANS = ("iops", "bandwidth_bytes_s")
 MEANS = ("latency_mean_ns",)
@@ -70,24 +71,24 @@ class Cell:
         return figure.value if figure else None
 
 
-def is_measured(result: dict[str, object]) -> bool:
+def is_measured(result: Result) -> bool:
     return result["status"] == "measured" and bool(directions_of(result))
 
 
-def by_time(results: list[dict[str, object]]) -> list[dict[str, Any]]:
+def by_time(results: list[Result]) -> list[Result]:
     return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
 
 
-def directions_of(result: Mapping[str, object]) -> dict[str, Any]:
+def directions_of(result: Mapping[str, object]) -> dict[Part, Figures]:
     """The measured directions, with 'total' always among it: a run in one direction is its own total."""
-    parts = {name: result[name] for name in PARTS if result.get(name)}
+    parts: Any = {name: result[name] for name in PARTS if result.get(name)}
     own = [parts[name] for name in DIRECTIONS if name in parts]
     if "total" not in parts and len(own) == 1:
         parts["total"] = own[0]
     return parts if "total" in parts else {}
 
 
-def pool(results: list[dict[str, Any]]) -> Cell:
+def pool(results: list[Result]) -> Cell:
     """All repetitions of one layer and workload as one cell.
 
     Rates: the median. Mean latency: weighted by the number of I/Os. Percentiles: from the merged histograms, never an
@@ -96,9 +97,9 @@ def pool(results: list[dict[str, Any]]) -> Cell:
     first, taken = results[0], [directions_of(result) for result in results]
     figures: dict[str, dict[str, Figure]] = {}
     bounds: dict[str, dict[str, tuple[float, float]]] = {}
-    bins: dict[str, histogram.Packed] = {}
+    bins: dict[Part, histogram.Packed] = {}
     for direction in PARTS:
-        parts = [part[direction] for part in taken if direction in part]
+        parts: list[Any] = [part[direction] for part in taken if direction in part]
         if not parts:
             continue
         figures[direction] = own = {
@@ -169,7 +170,7 @@ def _medians(parts: Iterable[Mapping[str, object] | None], metrics: tuple[str, .
     return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in known))}
 
 
-def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
+def _esxi(results: list[Result]) -> dict[str, Any]:
     """The counters of an ESXi host, as fields of Cell."""
     parts = [part for result in results if isinstance(part := (result.get("counters") or {}).get("esxi"), dict)]
     figures = _medians(parts, ESXI)
@@ -181,7 +182,7 @@ def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {"esxi": figures, "esxi_below": below, "esxi_simulated": any(part.get("simulated") for part in parts)}
 
 
-def _others(results: list[dict[str, Any]]) -> dict[str, dict[str, Figure]]:
+def _others(results: list[Result]) -> dict[str, dict[str, Figure]]:
     """other host -> metric of CPU -> Figure, from the counters there at that time; a simulated host says so in its name."""
     seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
     figures_by_host = {}
@@ -193,7 +194,7 @@ def _others(results: list[dict[str, Any]]) -> dict[str, dict[str, Figure]]:
     return figures_by_host
 
 
-def _nearest_median(results: list[dict[str, Any]], taken: list[dict[str, Any]]) -> str:
+def _nearest_median(results: list[Result], taken: list[dict[Part, Figures]]) -> str:
     """The point whose rate is the median of the repetitions (the lower of the two middle ones)."""
     order = sorted(
         range(len(results)), key=lambda index: (taken[index]["total"].get("iops") or 0, results[index]["point_id"])
@@ -202,12 +203,13 @@ def _nearest_median(results: list[dict[str, Any]], taken: list[dict[str, Any]]) 
     return point_id
 
 
-def _merged(parts: list[dict[str, Any]]) -> histogram.Packed:
+def _merged(parts: list[Figures]) -> histogram.Packed:
     """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one.
 
     Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
     """
-    histograms = {id(packed): packed for part in parts if (packed := part.get("histogram"))}.values()
+    shared: dict[int, Any] = {id(packed): packed for part in parts if (packed := part.get("histogram"))}
+    histograms = shared.values()
     if sum(packed.get("points", 1) for packed in histograms) != len(parts) or not all(
         packed.get("bins") for packed in histograms
     ):

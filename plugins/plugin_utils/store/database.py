@@ -26,7 +26,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 CHOSEN = ("warehouses", "virtual_users", "ramp_s", "runtime_s", "isolation")
 
 
-def is_database(result: dict[str, object]) -> bool:
+def is_database(result: Result) -> bool:
     """Whether a result is of transactions, not of I/O."""
     workload = result.get("workload")
     return isinstance(workload, dict) and workload.get("kind") == "tproc_c"

@@ -11,26 +11,23 @@ Anything else is a folder of files: the folders name the layer.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.failure import bad_value
 from ...module_utils.core.times import unix_s
-from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import physics
 from ...module_utils.result import result as schema
-from ...module_utils.result.schema import Result
+from ...module_utils.result.schema import Measured, Result
 from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.workload import Workload, format_size, workload_id
+from .import_files import Entry, all_of, bounds, times_of
 
 KIND = "imported"
-# Beyond this a file is not a result but something else, and reading it whole would take the memory of the controller.
-MOST_BYTES = 256 << 20
 # Where a file names no host, a word takes the place of its name.
 UNKNOWN_HOST = "unknown"
 # Shares of the longest client's time. Clients of one run start together and end together; whoever ended before cannot be added without a word.
@@ -41,24 +38,7 @@ _ABOUT_THE_WORKLOAD = re.compile(
     r"|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
     r"|\d{8}|id-?[0-9a-f]+|results?|points?|raw"
 )
-_CLIENT_FILES = (
-    re.compile(r"(?P<client>(?P<stem>.+)-\d+-\d+)\.json"),
-    re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"),
-    re.compile(r"(?P<stem>result-b\d+t\d+o\d+w\d+p[^-]*)-(?P<client>.+)\.xml"),
-)
 _HCIBENCH_TEST = re.compile(r".+-\d{10}")
-# Suffixes of files that are expected to hold results, so that one without is worth a word.
-_EXPECTED = (".json", ".csv", ".xml")
-_READERS = (
-    ("fio", re.compile(r"^\d+;fio-\d|^fio-\d+\.\d+\S*\s*$|^Starting \d+ (?:process|thread)", re.MULTILINE), fio),
-    ("diskspd", re.compile(r"<Results>|^\s*Command Line:[^\n]*diskspd", re.MULTILINE | re.IGNORECASE), diskspd),
-    (
-        "iometer",
-        re.compile(r"^\s*'(?:Test Type,|Results\s*$|Iometer Output)|'Target Type[,;\t]", re.MULTILINE),
-        iometer,
-    ),
-)
-_HEAD_CHARS = 64 << 10
 _GROUPED = (
     " Several sections that group_reporting put into one record look like this, too: fio gives the options of the last."
 )
@@ -84,120 +64,10 @@ _KEPT = (
 )
 
 
-def decode(content: bytes) -> str:
-    """The text of a file. Windows' shells redirect in UTF-16; bytes that are not UTF-8 are kept, so that their place can be reported."""
-    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if content.startswith(mark):
-            return content.decode(encoding, "replace")
-    # The same without a mark: text begins with a character that has one byte.
-    if 0 in content[:2] and len(content) > 1 and content[0] != content[1]:
-        return content.decode("utf-16-be" if content[0] == 0 else "utf-16-le", "replace")
-    return content.decode("utf-8-sig", "surrogateescape")
-
-
-def read(name: str, content: bytes) -> list[dict[str, Any]]:
-    """The entries of one file: [{job, workload, parsed, ...}], see _entry, or [{updates}] of an inst file.
-
-    name: its path, relative to the folder that is imported, with /.
-    An empty list for a file that is not taken for a result. Failure for one that is, or ought to be, and cannot be used.
-    """
-    text = decode(content)
-    engine, reader = _reader(text)
-    if reader is None:
-        if name.lower().endswith(_EXPECTED):
-            raise Failure(
-                "no_result",
-                "It holds no result of fio, IOMeter or diskspd.",
-                "Nothing needs to be done when it is something else.",
-            )
-        return []
-    folder, base = name.rpartition("/")[::2]
-    origin = {"file": name, "sha256": hashlib.sha256(content).hexdigest(), "folder": folder}
-    if engine == "iometer" and re.search(r"^\s*TimeStamp,'Target Type", text, re.MULTILINE):
-        return [{**origin, "updates": iometer.series(text)}]
-    entries = _fio_entries(text) if engine == "fio" else _plain_entries(reader, text)
-    match = next(filter(None, (pattern.fullmatch(base) for pattern in _CLIENT_FILES)), None)
-    for entry in entries:
-        entry.update(origin)
-        if match:
-            entry.update(stem=match["stem"], client=match["client"])
-    return entries
-
-
-def _reader(text: str) -> tuple[object, ...]:
-    """(engine, its module), (None, None) for what is of none. fio's document may come after any amount of messages, the others begin the file."""
-    if re.search(r'"fio version"\s*:', text):
-        return "fio", fio
-    return next(
-        ((engine, reader) for engine, mark, reader in _READERS if mark.search(text, 0, _HEAD_CHARS)), (None, None)
-    )
-
-
-def _entry(
-    parsed: Mapping[str, object],
-    clients: list[dict[str, Any]] | None = None,
-    series: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    return {
-        "parsed": parsed,
-        "job": parsed.get("job_name"),
-        "workload": parsed.get("workload"),
-        **({"clients": clients} if clients else {}),
-        **({"series": series} if series and series.get("rows") and series.get("interval_s") else {}),
-    }
-
-
-def _plain_entries(reader: Any, text: str) -> list[dict[str, object]]:
-    rows = reader.results(text)
-    samples = reader.series(text) if reader is diskspd else [None] * len(rows)
-    return [_entry(parsed, series=series) for parsed, series in zip(rows, samples)]
-
-
-def _fio_entries(text: str) -> list[dict[str, object]]:
-    """One entry a job of each run: what numjobs or several servers made of a job is one load."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    lost = []
-    for parsed in fio.results(text):
-        if any(failure["code"] == "client_lost" for failure in parsed["failures"]):
-            lost.append(parsed)
-        else:
-            key = (
-                parsed.get("run"),
-                parsed.get("group"),
-                parsed.get("job_name"),
-                json.dumps(parsed.get("workload"), sort_keys=True),
-            )
-            groups.setdefault(key, []).append(parsed)
-    # When no server answered there is nothing but their names.
-    entries = [] if groups else [_entry(parsed) for parsed in lost]
-    for rows in groups.values():
-        hosts: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
-        for parsed in rows:
-            hosts.setdefault((parsed.get("host"), parsed.get("port")), []).append(parsed)
-        first: dict[str, Any] = {
-            **{key: rows[0][key] for key in ("workload", "job_name") if key in rows[0]},
-            **_times(rows),
-        }
-        each = [
-            {
-                **_combined(of_host),
-                "host": host if len({name for name, _port in hosts}) == len(hosts) else f"{host}:{port}",
-            }
-            for (host, port), of_host in hosts.items()
-        ]
-        if len(each) + len(lost) == 1:
-            entries.append(_entry({**_combined(rows), **first}))
-        else:
-            entries.append(_entry({**_all_of(each + lost), **first}, clients=each + lost))
-    return entries
-
-
 # ---------------------------------------------------------------- the points of a run
 
 
-def points(
-    entries: list[dict[str, object]], testbed_id: str, run_id: str, root: str
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def points(entries: list[Entry], testbed_id: str, run_id: str, root: str) -> tuple[list[Result], list[dict[str, str]]]:
     """(results, unread) of the entries of all files, in the order in which their paths are read.
 
     results: complete results of schema storlab.result/1, each with ``sources`` [{file, sha256}] and perhaps ``series``, which the caller stores.
@@ -205,8 +75,8 @@ def points(
     """
     checked(testbed_id, "testbed_id")
     checked(run_id, "run_id")
-    usable: list[dict[str, Any]] = []
-    unread: list[dict[str, Any]] = []
+    usable: list[Entry] = []
+    unread: list[dict[str, str]] = []
     for entry in _of_clients(_with_updates(_without_copies(entries, unread), unread)):
         if entry["workload"] is None:
             parsed = entry["parsed"]
@@ -219,11 +89,11 @@ def points(
         else:
             usable.append(entry)
     _mark_shared(usable)
-    results: list[dict[str, Any]] = []
+    results: list[Result] = []
     repetitions: dict[tuple[str, str, str], int] = {}
     layers = _layers(usable, root)
     for entry, layer, variant in zip(usable, layers, _variants(usable, layers)):
-        name = workload_id(entry["workload"])
+        name = _workload_id(entry)
         repetition = repetitions[layer, name, variant] = repetitions.get((layer, name, variant), 0) + 1
         results.append(_point(entry, layer, name, variant, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
     return results, unread
@@ -235,7 +105,7 @@ def checked(value: str, variable: str) -> None:
         raise bad_value(variable, value, "Use up to 100 letters, digits and . _ - only; it names a folder.")
 
 
-def _without_copies(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_copies(entries: list[Entry], unread: list[dict[str, str]]) -> list[Entry]:
     """The same bytes twice are one measurement, not two that agree."""
     first: dict[str, str] = {}
     kept = []
@@ -248,9 +118,9 @@ def _without_copies(entries: list[dict[str, Any]], unread: list[dict[str, Any]])
     return kept
 
 
-def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_updates(entries: list[Entry], unread: list[dict[str, str]]) -> list[Entry]:
     """The entries, IOMeter's with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
-    files: dict[str, list[dict[str, Any]]] = {}
+    files: dict[str, list[Entry]] = {}
     for entry in entries:
         files.setdefault(entry["file"], []).append(entry)
     kept = []
@@ -271,16 +141,16 @@ def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -
             )
             continue
         for test, series in zip(tests, inst["updates"]):
-            test["sources"] = [{key: row[key] for key in ("file", "sha256")} for row in (test, inst)]
+            test["sources"] = [{"file": row["file"], "sha256": row["sha256"]} for row in (test, inst)]
             if series["rows"] and "interval_s" in series:
                 test["series"] = series
     return kept
 
 
-def _of_clients(entries: list[dict[str, object]]) -> list[dict[str, Any]]:
+def _of_clients(entries: list[Entry]) -> list[Entry]:
     """The entries, where clients that ran at the same time are one."""
-    groups: list[list[dict[str, Any]]] = []
-    open_groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
+    groups: list[list[Entry]] = []
+    open_groups: dict[tuple[Any, ...], list[list[Entry]]] = {}
     for entry in entries:
         key = (entry["folder"], entry.get("stem"), entry["job"], json.dumps(entry["workload"], sort_keys=True))
         group = next(
@@ -295,7 +165,7 @@ def _of_clients(entries: list[dict[str, object]]) -> list[dict[str, Any]]:
     return [_together(group) for group in groups]
 
 
-def _overlap(entry: dict[str, Any], other: dict[str, Any]) -> bool:
+def _overlap(entry: Entry, other: Entry) -> bool:
     """Whether two files are about the same time, by more than half of the shorter run."""
     span, other_span = _span(entry["parsed"]), _span(other["parsed"])
     if span is None or other_span is None:
@@ -304,7 +174,7 @@ def _overlap(entry: dict[str, Any], other: dict[str, Any]) -> bool:
     return min(end, other_end) - max(start, other_start) > 0.5 * min(end - start, other_end - other_start)
 
 
-def _span(parsed: dict[str, Any]) -> tuple[float, float] | None:
+def _span(parsed: Measured) -> tuple[float, float] | None:
     """(start, end) in seconds since 1970, None where the file does not say."""
     if "span_ms" in parsed:
         return parsed["span_ms"][0] / 1000, parsed["span_ms"][1] / 1000
@@ -316,81 +186,26 @@ def _span(parsed: dict[str, Any]) -> tuple[float, float] | None:
     return (at - runtime, at) if end else (at, at + runtime)
 
 
-def _together(group: list[dict[str, Any]]) -> dict[str, Any]:
+def _together(group: list[Entry]) -> Entry:
     if len(group) == 1:
         return group[0]
-    clients = [{**entry["parsed"], "host": entry["client"]} for entry in group]
+    clients: list[Measured] = [{**entry["parsed"], "host": entry["client"]} for entry in group]
     times = [entry["parsed"].get("runtime_s", 0) for entry in group]
-    parsed = {
-        **_all_of(clients),
-        **{key: group[0]["parsed"][key] for key in ("workload", "job_name") if key in group[0]["parsed"]},
-        **_times([entry["parsed"] for entry in group]),
+    parsed: Any = {
+        **all_of(clients),
+        **{key: value for key, value in group[0]["parsed"].items() if key in ("workload", "job_name")},
+        **times_of([entry["parsed"] for entry in group]),
     }
     if min(times) < _TOGETHER * max(times):
         parsed["flags"] = [*parsed["flags"], "clients_ended_early"]
     sources = [{"file": entry["file"], "sha256": entry["sha256"]} for entry in group]
-    first = {key: group[0][key] for key in ("file", "sha256", "folder", "job", "workload", "stem")}
-    return {**first, "parsed": parsed, "clients": clients, "sources": sources}
+    whole: Entry = {**group[0], "parsed": parsed, "clients": clients, "sources": sources}
+    whole.pop("client", None)
+    whole.pop("series", None)
+    return whole
 
 
-def _times(parts: list[dict[str, Any]]) -> dict[str, str]:
-    """{started_utc, finished_utc}, as far as known: when the first of several that are one began, and when the last ended."""
-    times = {}
-    for key, choose in (("started_utc", min), ("finished_utc", max)):
-        known = [part[key] for part in parts if part.get(key)]
-        if known:
-            times[key] = choose(known, key=unix_s)
-    return times
-
-
-def _all_of(clients: list[dict[str, Any]]) -> dict[str, object]:
-    """Clients that ran at the same time, taken as one."""
-    parsed = _combined(
-        [
-            {
-                **client,
-                "failures": [
-                    {**failure, "message": f"{client['host']}: {failure['message']}"} for failure in client["failures"]
-                ],
-            }
-            for client in clients
-        ],
-        concurrent=True,
-    )
-    parsed.pop("host", None)
-    return parsed
-
-
-def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dict[str, object]:
-    """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
-    parsed = fio.together(rows, concurrent)
-    targets = sorted({target for row in rows for target in row.get("targets", ())})
-    extents = [row.get("working_set") for row in rows]
-    parsed.update({"targets": targets} if targets else {})
-    parsed.update({"working_set": extents[0]} if extents[0] and extents.count(extents[0]) == len(extents) else {})
-    for name in schema.PARTS:
-        if name in parsed:
-            parsed[name] = {**parsed[name], **bounds([row[name] for row in rows if name in row], parsed[name])}
-    return parsed
-
-
-def bounds(parts: Sequence[Mapping[str, object]], merged: Mapping[str, object]) -> dict[str, object]:
-    """latency_p99_lower_ns, latency_p99_upper_ns … for the percentiles that merging had to leave out, or the percentile where both are one.
-
-    The percentile of all I/O is between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
-    """
-    percentiles = {}
-    for name in schema.PERCENTILES.values():
-        stem = name[: -len("_ns")]
-        lower: list[Any] = [part.get(name, part.get(f"{stem}_lower_ns")) for part in parts]
-        upper: list[Any] = [part.get(name, part.get(f"{stem}_upper_ns")) for part in parts]
-        if not {name, f"{stem}_lower_ns"} & set(merged) and len(parts) > 1 and None not in lower and None not in upper:
-            low, high = min(lower), max(upper)
-            percentiles.update({name: low} if low == high else {f"{stem}_lower_ns": low, f"{stem}_upper_ns": high})
-    return percentiles
-
-
-def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
+def _layers(entries: list[Entry], root: str) -> list[str]:
     """The name of each entry's layer: the folders that do not describe the workload; the target, too, where these have several; the job, too, where
     jobs of one file would be one layer's."""
     names = [_layer(entry, root) for entry in entries]
@@ -405,16 +220,18 @@ def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
     ]
     jobs: dict[tuple[str, str, str], set[Any]] = {}
     for entry, name in zip(entries, names):
-        jobs.setdefault((entry["file"], name, workload_id(entry["workload"])), set()).add(entry["job"])
+        jobs.setdefault((entry["file"], name, _workload_id(entry)), set()).add(entry["job"])
     return [
-        file_name(f"{name}-{entry['job']}")
-        if len(jobs[entry["file"], name, workload_id(entry["workload"])]) > 1
-        else name
+        file_name(f"{name}-{entry['job']}") if len(jobs[entry["file"], name, _workload_id(entry)]) > 1 else name
         for entry, name in zip(entries, names)
     ]
 
 
-def _targets(entry: dict[str, Any]) -> tuple[str, ...]:
+def _workload_id(entry: Entry) -> str:
+    return workload_id(entry["workload"] or {})
+
+
+def _targets(entry: Entry) -> tuple[str, ...]:
     return tuple(entry["parsed"].get("targets") or ())
 
 
@@ -425,9 +242,9 @@ def _short_names(paths: tuple[str, ...], others: set[tuple[str, ...]]) -> list[s
     return [path if len(set(bases)) < len(known) else re.split(r"[/\\]", path.rstrip("/\\"))[-1] for path in paths]
 
 
-def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
+def _variants(entries: list[Entry], layers: list[str]) -> list[str]:
     """The word that distinguishes points of one layer and workload: the engine, or how much of the target was used; '' where there is none."""
-    keys = [(layer, workload_id(entry["workload"])) for entry, layer in zip(entries, layers)]
+    keys = [(layer, _workload_id(entry)) for entry, layer in zip(entries, layers)]
     distinctions = []
     for entry in entries:
         engine, extent = entry["parsed"]["engine"], entry["parsed"].get("working_set") or {}
@@ -453,9 +270,9 @@ def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
     ]
 
 
-def _mark_shared(entries: list[dict[str, Any]]) -> None:
+def _mark_shared(entries: list[Entry]) -> None:
     """Flags the loads that had a target at the same time as another load: their figures are of half a device each."""
-    by_target: dict[tuple[Any, str], list[dict[str, Any]]] = {}
+    by_target: dict[tuple[Any, str], list[Entry]] = {}
     for entry in entries:
         parsed = entry["parsed"]
         for target in _targets(entry):
@@ -484,7 +301,7 @@ def _mark_shared(entries: list[dict[str, Any]]) -> None:
             users[index]["parsed"] = {**parsed, "flags": list(dict.fromkeys([*parsed["flags"], "shared_target"]))}
 
 
-def _layer(entry: dict[str, Any], root: str) -> str:
+def _layer(entry: Entry, root: str) -> str:
     parts = [part for part in entry["folder"].split("/") if part and not _ABOUT_THE_WORKLOAD.fullmatch(part)]
     if "stem" in entry and parts and _HCIBENCH_TEST.fullmatch(parts[-1]):
         # The folder is the workload and when it began; the names of the files have the VMs' prefix and the data store.
@@ -498,14 +315,12 @@ def file_name(text: str) -> str:
     return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
 
 
-def _point(
-    entry: dict[str, Any], layer: str, name: str, variant: str, repetition: int, run: dict[str, str]
-) -> dict[str, Any]:
+def _point(entry: Entry, layer: str, name: str, variant: str, repetition: int, run: dict[str, str]) -> Result:
     parsed = entry["parsed"]
     hosts = parsed.get("host")
     same = {"layer": layer, "workload": entry["workload"], "engine": parsed["engine"]["name"], "repetition": repetition}
     varied = {"variant": variant} if variant else {}
-    point = {
+    point: Any = {
         "schema": schema.SCHEMA,
         **run,
         "point_id": ".".join([layer, name, *varied.values(), f"r{repetition}"]),
@@ -518,7 +333,7 @@ def _point(
         "repetition": repetition,
         "cpu": {},
         "errors": {"total": 0},
-        **{key: parsed[key] for key in _KEPT if key in parsed},
+        **{key: parsed[key] for key in _KEPT if key in parsed},  # type: ignore[literal-required]
         "fingerprint": hashlib.sha256(json.dumps({**same, **varied}, sort_keys=True).encode()).hexdigest(),
         "sources": entry.get("sources") or [{"file": entry["file"], "sha256": entry["sha256"]}],
     }
@@ -549,23 +364,23 @@ def _point(
         point["clients"] = [_client(client) for client in entry["clients"]]
     if "series" in entry:
         point["series"] = entry["series"]
-    return point
+    return cast(Result, point)
 
 
-def _client(parsed: dict[str, Any]) -> dict[str, object]:
+def _client(parsed: Measured) -> Measured:
     """A client as a point stores it: without what grows with the number of clients."""
-    client: dict[str, Any] = {key: parsed[key] for key in ("host", "status", "failures") if key in parsed}
+    client: Any = {key: value for key, value in parsed.items() if key in ("host", "status", "failures")}
     for name in schema.PARTS:
         if name in parsed:
             client[name] = {key: value for key, value in parsed[name].items() if key != "histogram"}
-    return client
+    return cast(Measured, client)
 
 
 # ---------------------------------------------------------------- the files of a run
 
 
 def files(
-    results: list[Result], unread: list[dict[str, Any]], root: str
+    results: list[Result], unread: list[dict[str, str]], root: str
 ) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
     desired, copies = {}, {}

@@ -20,6 +20,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
+from ...module_utils.result.schema import Result
 from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
 from .alike import FILES, Ordered, share
@@ -47,7 +48,7 @@ class Run:
     run_id: str
     layers: dict[str, Layer] = field(default_factory=dict)
     environments: dict[str, Any] = field(default_factory=dict)
-    results: list[dict[str, Any]] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
     installations: list[Any] = field(default_factory=list)  # of operating systems, as docs/results.md says
     networks: list[Any] = field(default_factory=list)  # what the network alone carried, see networks.py
@@ -260,7 +261,7 @@ def keep_index(folder: str) -> None:
 
 def _results(
     index: point_index.Index, folder: str, points: str, added: additions.Additions
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
+) -> tuple[list[Result], list[dict[str, Any]], str]:
     """(results, damaged, checksum of the rows) by name. The index keeps each result without its bins, and the bins as the sums of each cell."""
     sums, fresh = _Sums(), set()
 
@@ -326,7 +327,7 @@ def _results(
     damaged = [{"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())]
     known = {entry["file"] for entry in damaged}
     damaged += [entry for entry in ledger.unlike(folder, digests) if entry["file"] not in known]
-    return results, damaged, rows.hexdigest()
+    return cast("list[Result]", results), damaged, rows.hexdigest()
 
 
 def _outdated(index: point_index.Index, folder: str) -> set[bytes]:
@@ -443,7 +444,7 @@ def _read(run: Run, name: str, kinds: tuple[type, ...]) -> Any:
     return content
 
 
-def read_series(folder: str, result: dict[str, Any]) -> dict[str, object] | None:
+def read_series(folder: str, result: Result) -> dict[str, object] | None:
     """The samples of one point, {interval_s, columns, rows}; None when there are none that can be used."""
     file = result["files"].get("series")
     if not file or file["state"] in ("missing", "differs"):
@@ -496,7 +497,7 @@ class _Sums:
         if sums is not self.growing:
             self.pack()
             self.growing = sums
-        own = {
+        own: dict[str, Any] = {
             direction: packed
             for direction in PARTS
             if (packed := (result.get(direction) or {}).get("histogram")) and packed.get("bins")

@@ -34,7 +34,7 @@ def zone_of(name: str) -> datetime.tzinfo:
 
 
 def dated(entries: list[dict[str, Any]], zone: datetime.tzinfo) -> list[dict[str, Any]]:
-    """The entries of importer.read, with ``started_utc`` and ``finished_utc`` where their local times allow it."""
+    """The entries of import_files.read, with ``started_utc`` and ``finished_utc`` where their local times allow it."""
     return [
         {**entry, "parsed": {**entry["parsed"], **_span(entry["parsed"], zone)}} if "parsed" in entry else entry
         for entry in entries

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -111,7 +111,7 @@ class Store:
         )
 
 
-def value(row: dict[str, Any], path: str) -> Any:
+def value(row: Mapping[str, object], path: str) -> Any:
     """The value under a dotted path (``total.iops``), None when there is none."""
     place: Any = row
     for key in path.split("."):

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ...module_utils.core.failure import Failure, bad_value
-from .importer import decode
+from .import_files import decode
 
 
 def text_filter(read: Callable[..., object], name: str, what: str) -> Callable[..., object]:

@@ -16,8 +16,8 @@ import pytest
 import write_params
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
-# Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; 15 is the goal.
-MOST_PERCENT = {"parameters": 18.5, "returns": 18.9}
+# Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; at most 15 is the goal, which is kept.
+MOST_PERCENT = {"parameters": 14.3, "returns": 14.5}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),
@@ -25,6 +25,12 @@ NOUNS = {
     "Point": ("module_utils.workload.point", "point_id", "pointid"),
     "Step": ("module_utils.core.steps", "target", "taget"),
     "Result": ("module_utils.result.schema", "status", "staus"),
+    "Measured": ("module_utils.result.schema", "job_name", "jobname"),
+    "Figures": ("module_utils.result.schema", "latency_mean_ns", "latency_mean"),
+    "Check": ("module_utils.result.schema", "limit_percent", "limit_percents"),
+    "Meta": ("module_utils.result.schema", "exit_code", "exitcode"),
+    "Server": ("module_utils.workload.point", "address", "adress"),
+    "Entry": ("plugin_utils.store.import_files", "sha256", "sha265"),
     "ActiveArray": ("module_utils.linux.nouns", "sync_action", "sync_acton"),
     "Cache": ("module_utils.linux.nouns", "block_kib", "block_kb"),
     "CacheStamp": ("module_utils.linux.nouns", "origin_bytes", "origin_byte"),
@@ -39,9 +45,16 @@ NOUNS = {
     "MachineWant": ("module_utils.esxi.states", "reserve", "reserv"),
     "AdapterWant": ("module_utils.esxi.states", "port_binding", "port_bindings"),
     "Samples": ("module_utils.esxi.states", "host_samples", "host_sample"),
+    "Sample": ("module_utils.linux.watch.counters", "cpu_ticks", "cpu_tick"),
+    "HostFigures": ("module_utils.linux.watch.counters", "interrupts", "interupts"),
     "Lab": ("plugin_utils.chain.nouns", "hosts", "hots"),
     "Kept": ("plugin_utils.chain.nouns", "groups", "group"),
     "Finding": ("plugin_utils.chain.nouns", "said", "sayd"),
+    "Row": ("plugin_utils.compare.nouns", "change_percent", "changed_percent"),
+    "Comparison": ("plugin_utils.compare.nouns", "headline", "headlines"),
+    "Compared": ("plugin_utils.compare.nouns", "sides", "side"),
+    "SideFigure": ("plugin_utils.compare.nouns", "repetitions", "repetition"),
+    "Index": ("plugin_utils.report.index", "trends", "trend"),
     "Rule": ("plugin_utils.compare.gate", "percent", "percents"),
     "Hit": ("plugin_utils.compare.gate", "point", "points"),
     "SideHit": ("plugin_utils.compare.gate", "side", "sied"),

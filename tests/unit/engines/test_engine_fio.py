@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.storlab.testbed.plugins.filter.fio_results import FilterModule
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_documents, fio_figures
 from ansible_collections.storlab.testbed.plugins.module_utils.result import histogram, result
 
 FIXTURES = places.FIXTURES / "fio"
@@ -37,7 +37,7 @@ def test_percentiles_from_bins_are_those_of_fio_bit_for_bit():
     for path in sorted(FIXTURES.glob("*.[jt]*")):
         if path.name == "terse.txt":
             continue
-        for document in fio.parse(text(path.name))[0]:
+        for document in fio_documents.parse(text(path.name))[0]:
             for bins, told in told_percentiles(document):
                 wanted = {float(key): value for key, value in told.items()}
                 assert histogram.percentiles(bins, wanted) == wanted, path.name
@@ -47,7 +47,7 @@ def test_percentiles_from_bins_are_those_of_fio_bit_for_bit():
 
 def test_merged_clients_are_what_fio_reports_for_all_clients():
     name = "client_server.txt"
-    document = fio.parse(text(name))[0][0]
+    document = fio_documents.parse(text(name))[0][0]
     everybody = next(record for record in document["client_stats"] if record["jobname"] == fio.ALL_CLIENTS)
     clients = fio.results(text(name))
     assert len(clients) == 2
@@ -76,7 +76,7 @@ def test_four_records_of_one_name_are_four_results():
 
 
 def test_cumulative_documents_count_once():
-    documents, _between = fio.parse(text("status_interval.json"))
+    documents, _between = fio_documents.parse(text("status_interval.json"))
     assert len(documents) > 2
     (found,) = fio.results(text("status_interval.json"))
     assert found["total"]["ios"] == documents[-1]["jobs"][0]["write"]["total_ios"]
@@ -364,8 +364,8 @@ def test_a_bin_is_looked_through_however_many_were_before():
     sound, damaged = ({"5": 3, edge: 2} for edge in ("6113", "06113"))
     for bins in (sound, damaged, sound, damaged):
         if bins is sound:
-            assert fio._bins(dict(bins), 1) == sound
+            assert fio_figures._bins(dict(bins), 1) == sound
             continue
         with pytest.raises(Failure, match="a key of bins") as caught:
-            fio._bins(dict(bins), 1)
+            fio_figures._bins(dict(bins), 1)
         assert caught.value.code == "fio_output_unreadable"

@@ -11,7 +11,7 @@ import math
 import places
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_documents
 from ansible_collections.storlab.testbed.plugins.module_utils.result import histogram, result
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,7 +102,7 @@ def numbers(value, found: set) -> set:
 def check_origin(text: str, found: list) -> None:
     """Every figure of a direction stands in the document, in its unit or a thousand times smaller (before 3.0), but for what is reckoned from bins."""
     known: set = set()
-    for document in fio.parse(text)[0]:
+    for document in fio_documents.parse(text)[0]:
         numbers(document, known)
     for one in found:
         for name in ("read", "write", "trim"):

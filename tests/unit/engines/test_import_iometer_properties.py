@@ -500,7 +500,7 @@ def test_the_bounds_of_a_counter_are_those_its_name_gives_or_the_wider_ones_of_i
 
 
 def test_a_response_time_that_is_not_there_is_absent():
-    row = iometer._Row(["Average Read Response Time", "Maximum Read Response Time"], 1, ["0.25", ""])
+    row = iometer.Row(["Average Read Response Time", "Maximum Read Response Time"], 1, ["0.25", ""])
     assert iometer._nanoseconds(row, "Average Read Response Time") == 250_000
     assert iometer._nanoseconds(row, "Maximum Read Response Time") is None
     assert iometer._nanoseconds(row, "Average Write Response Time") is None

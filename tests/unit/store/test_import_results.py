@@ -18,7 +18,7 @@ import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import import_results
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import importer, load
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import import_files, importer, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +61,7 @@ def entries(folder: Path) -> list:
     names = sorted(
         (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()), key=importer.natural
     )
-    return [entry for name in names for entry in importer.read(name, (folder / name).read_bytes())]
+    return [entry for name in names for entry in import_files.read(name, (folder / name).read_bytes())]
 
 
 def points(folder: Path) -> list:
@@ -354,7 +354,7 @@ def test_cbt_processes_are_one_point():
 
 def test_clients_of_fio_are_one_point_with_their_names():
     found, unread = importer.points(
-        importer.read("a/b.txt", (FIXTURES / "fio" / "client_server.txt").read_bytes()), "old", "run", "root"
+        import_files.read("a/b.txt", (FIXTURES / "fio" / "client_server.txt").read_bytes()), "old", "run", "root"
     )
     assert unread == [] and all(point["layer"] == "a" for point in found)
     assert all(
@@ -383,7 +383,7 @@ def test_repetitions_documents_in_one_file_and_jobs_of_one_workload(tmp_path):
     assert len({point["point_id"] for point in found}) == 4
     both = json.loads(text)
     both["jobs"].append({**both["jobs"][0], "jobname": "other disk"})
-    (alone,) = [importer.points(importer.read("x.json", json.dumps(both).encode()), "old", "run", "root")]
+    (alone,) = [importer.points(import_files.read("x.json", json.dumps(both).encode()), "old", "run", "root")]
     assert [point["layer"] for point in alone[0]] == [
         "root-FIOJOB",
         "root-other-disk-" + hashlib.sha256(b"root-other disk").hexdigest()[:6],
@@ -397,7 +397,7 @@ def test_stored_points_hold_the_schema_of_results(name):
     for path in sorted((FIXTURES / name).rglob("*")):
         if path.is_file():
             try:
-                usable += importer.read(str(path.relative_to(FIXTURES / name)), path.read_bytes())
+                usable += import_files.read(str(path.relative_to(FIXTURES / name)), path.read_bytes())
             except Failure:
                 continue
     found, unread = importer.points(usable, "old", "run", name)
@@ -510,7 +510,7 @@ def test_iometer_file_with_its_updates(tmp_path):
 
 def test_diskspd_in_utf_16_as_powershell_redirects_it():
     content = (FIXTURES / "diskspd" / "SYNTHETIC_v2.2.xml").read_text(encoding="utf-8").encode("utf-16")
-    found, unread = importer.points(importer.read("vm1/out.txt", content), "old", "run", "root")
+    found, unread = importer.points(import_files.read("vm1/out.txt", content), "old", "run", "root")
     (point,) = found
     assert unread == [] and (point["host"], point["path"], point["layer"], point["series"]["interval_s"]) == (
         "WIN-BENCH",
@@ -546,9 +546,13 @@ def test_percentiles_of_several_are_bounds_unless_they_agree():
         {"latency_p99_ns": 300, "latency_p50_ns": 5},
         {"latency_p99_lower_ns": 100, "latency_p99_upper_ns": 200, "latency_p50_ns": 5},
     ]
-    assert importer.bounds(parts, {}) == {"latency_p99_lower_ns": 100, "latency_p99_upper_ns": 700, "latency_p50_ns": 5}
-    assert importer.bounds(parts, {"latency_p99_ns": 650, "latency_p50_ns": 5}) == {}
-    assert importer.bounds([{"latency_p99_ns": 7}, {}], {}) == {}
+    assert import_files.bounds(parts, {}) == {
+        "latency_p99_lower_ns": 100,
+        "latency_p99_upper_ns": 700,
+        "latency_p50_ns": 5,
+    }
+    assert import_files.bounds(parts, {"latency_p99_ns": 650, "latency_p50_ns": 5}) == {}
+    assert import_files.bounds([{"latency_p99_ns": 7}, {}], {}) == {}
 
 
 # ---------------------------------------------------------------- damage
@@ -570,7 +574,7 @@ def test_damaged_files_are_points_or_reasons_and_never_a_traceback(path):
     def check(position, length, replacement):
         at = position % (len(original) + 1)
         try:
-            read = importer.read("f/x.json", original[:at] + replacement + original[at + length :])
+            read = import_files.read("f/x.json", original[:at] + replacement + original[at + length :])
             found, unread = importer.points(read, "old", "run", "root")
         except Failure as failure:
             assert failure.what

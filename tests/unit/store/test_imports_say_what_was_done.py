@@ -15,9 +15,9 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.storlab.testbed.plugins.action import import_results
 from ansible_collections.storlab.testbed.plugins.filter.fio_results import FilterModule
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio_documents
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import importer
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import import_files, importer
 
 
 def direction(ios: int, runtime_ms: int, block: int = 4096, mean_ns: float = 50_000) -> dict:
@@ -44,7 +44,7 @@ def document(*records: dict, version: str = "fio-3.33", shared: dict | None = No
 
 
 def point(text: str, name: str = "nas/r.json") -> dict:
-    results, unread = importer.points(importer.read(name, text.encode()), "lab", "run", "nas")
+    results, unread = importer.points(import_files.read(name, text.encode()), "lab", "run", "nas")
     assert (len(results), unread) == (1, [])
     return results[0]
 
@@ -83,7 +83,7 @@ def test_depth_without_an_engine_is_what_was_in_flight():
 def test_an_offset_and_a_searched_depth_are_workloads_of_their_own():
     more = ({}, {"offset": "32M"}, {"latency_target": "150us", "latency_window": "100ms"})
     texts = [document(record({**READ, **options}, read=direction(7000 + n, 1000))) for n, options in enumerate(more)]
-    entries = [entry for n, text in enumerate(texts) for entry in importer.read(f"dev/{n}.json", text.encode())]
+    entries = [entry for n, text in enumerate(texts) for entry in import_files.read(f"dev/{n}.json", text.encode())]
     results, _unread = importer.points(entries, "lab", "run", "dev")
     assert [result["repetition"] for result in results] == [1, 1, 1]
     assert len({result["workload_id"] for result in results}) == 3
@@ -156,7 +156,7 @@ def test_other_documents_before_are_passed_over():
 
 def test_a_file_without_a_document_says_so_in_one_sentence():
     with pytest.raises(Failure, match="left no result"):
-        fio.parse('{"level": "info"}\n' * 500)
+        fio_documents.parse('{"level": "info"}\n' * 500)
 
 
 HUMAN = """pod: configuration [global]
@@ -181,7 +181,7 @@ def test_output_for_people_is_named_with_the_remedy(tmp_path):
 
 def test_a_fio_that_wrote_no_options_is_named():
     text = document(record({}, read={**direction(50, 1000), "bw": 200}), version="fio-2.2.10")
-    results, unread = importer.points(importer.read("old.json", text.encode()), "lab", "run", "old")
+    results, unread = importer.points(import_files.read("old.json", text.encode()), "lab", "run", "old")
     assert results == []
     assert unread == [
         {"file": "old.json", "reason": "'job': fio 2.2 wrote no options of the job, which fio does from 2.3 on"}
@@ -227,7 +227,7 @@ def test_a_server_that_started_and_left_nothing_is_lost():
 
 
 def starts(text: str) -> dict:
-    results, _unread = importer.points(importer.read("nas/r.json", text.encode()), "lab", "run", "nas")
+    results, _unread = importer.points(import_files.read("nas/r.json", text.encode()), "lab", "run", "nas")
     return {made["job_name"]: made.get("started_utc") for made in results}
 
 
@@ -273,7 +273,7 @@ def imported(tmp_path, order: str) -> dict:
     for place, side in enumerate(order):
         whole = json.loads(document(record(READ, read=direction(5000 + 7 * place, 10_001))))
         whole.update(timestamp=1_795_000_000 + 60 * place, timestamp_ms=1_795_000_000_500 + 60_000 * place)
-        sides[side] += importer.read(f"run-{len(sides[side]) + 1}/r.json", json.dumps(whole).encode())
+        sides[side] += import_files.read(f"run-{len(sides[side]) + 1}/r.json", json.dumps(whole).encode())
     before, after = (importer.points(entries, "lab", side, "nas")[0] for side, entries in sides.items())
     return comparison.compare(before, after, metrics=["iops"])
 

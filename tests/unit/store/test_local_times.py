@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import importer, local_times
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import import_files, importer, local_times
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "iometer" / "SYNTHETIC_1.1.0.csv"
 MARK = "'Time Stamp\n"
@@ -28,7 +28,7 @@ def text_of(before: str, *after: str | None) -> str:
 
 
 def spans(text: str, zone: str | None) -> list[tuple[object, object]]:
-    entries = importer.read("host1/run.csv", text.encode())
+    entries = import_files.read("host1/run.csv", text.encode())
     if zone is not None:
         entries = local_times.dated(entries, local_times.zone_of(zone))
     results, unread = importer.points(entries, "lab", "run", "array")

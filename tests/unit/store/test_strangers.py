@@ -21,7 +21,12 @@ from ansible_collections.storlab.testbed.plugins.action import import_results, r
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive, importer, store, verify
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import (
+    archive,
+    import_files,
+    store,
+    verify,
+)
 from places import FIXTURES
 from unchanged import refused
 
@@ -266,4 +271,4 @@ def test_a_result_that_is_too_large_or_too_deep_is_damaged_and_nothing_else(tmp_
 )
 def test_a_file_to_import_that_is_nested_without_end_is_unread(text):
     with pytest.raises(Failure):
-        importer.read("fio.json", text.encode())
+        import_files.read("fio.json", text.encode())

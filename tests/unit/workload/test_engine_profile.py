@@ -12,7 +12,8 @@ import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import describe, workload_id
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.description import describe
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import workload_id
 from unchanged import refused
 
 SHIPPED = places.ROOT / "roles" / "benchmark" / "files" / "profiles"

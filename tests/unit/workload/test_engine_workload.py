@@ -10,11 +10,11 @@ import random
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.description import describe
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.sweep import expand, expand_all
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import (
     KEYS,
     by_time,
-    describe,
     directions,
     expected_s,
     extent,

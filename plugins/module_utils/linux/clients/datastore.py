@@ -131,7 +131,7 @@ def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
     return steps
 
 
-def foreign_entries(names: Collection[str]) -> list[Any]:
+def foreign_entries(names: Collection[str]) -> list[str]:
     """The things on a datastore that are not the collection's own."""
     return sorted(name for name in names if name not in OWN_NAMES and not FILE.fullmatch(name))
 

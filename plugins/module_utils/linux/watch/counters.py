@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from ..backing import cache_bcache
 from ..disks import device_mapper
@@ -30,17 +30,83 @@ IDLE, IOWAIT, STEAL = 3, 4, 7
 # Block statistics count in these, whatever the device's own sector size.
 SECTOR_BYTES = 512
 # Where a direction's fields of the block statistics begin: I/O done, merged into others, sectors, milliseconds.
-DIRECTIONS = {"read": 0, "write": 4}
+Direction = Literal["read", "write"]
+DIRECTIONS: dict[Direction, int] = {"read": 0, "write": 4}
 BUSY_MS = 9
 # The first letters of the UUIDs of a cache tier and of its parts (cache_tier), and the parts of its status that do not only grow.
 CACHE_UUID, CACHE_PART = "STORLAB-CACHE", "STORLAB-CACHE-PART"
 CACHE_COUNTS = ("read_hits", "read_misses", "write_hits", "write_misses", "demotions", "promotions")
 CACHE_LEVELS = ("dirty", "used", "blocks", "block_bytes")
 
+
+class Counts(TypedDict, total=False):
+    """The block statistics of a device, or their difference."""
+
+    name: str
+    counts: list[int]
+
+
+class CacheCounts(TypedDict, total=False):
+    """counts as CACHE_COUNTS and levels as CACHE_LEVELS; with bcache reads in place of counts, see ``_bcache``."""
+
+    counts: list[int]
+    reads: list[int]
+    levels: list[int]
+
+
+class Sample(TypedDict, total=False):
+    """One reading of a host, see ``sample``, or the difference of two."""
+
+    monotonic_s: float
+    unix_s: float
+    cpu_ticks: dict[str, list[int]]
+    interrupts: int
+    context_switches: int
+    network: dict[str, list[int]]
+    device: Counts
+    layers: dict[str, Counts]
+    engine_ticks: dict[str, int]
+    caches: dict[str, CacheCounts]
+
+
+class Moved(TypedDict):
+    """Counts of reads or writes."""
+
+    ios: int
+    bytes: int
+
+
+class DeviceFigures(TypedDict, total=False):
+    """A device's figures; a layer alone has the last three, see ``layer_figures``."""
+
+    name: str
+    read: Moved
+    write: Moved
+    busy_percent: float
+    latency_mean_ns: int
+    interval_s: float
+    merged_ios: int
+    in_flight: float
+
+
+class HostFigures(TypedDict, total=False):
+    """See ``figures_of``."""
+
+    interval_s: float
+    cpu: dict[str, float]
+    device: DeviceFigures
+    layers: dict[str, DeviceFigures]
+    network: dict[str, dict[str, int]]
+    caches: dict[str, dict[str, float]]
+    interrupts: int
+    context_switches: int
+    edges: str
+
+
 # ---------------------------------------------------------------- reading
 
 
-def sample(device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None) -> dict[str, Any]:
+def sample(device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None) -> Sample:
     """One reading of this host, and of block devices ('major:minor'; the devices of layers by the layer's name) and of a process where they are given and still
     there.
 
@@ -48,7 +114,12 @@ def sample(device: str | None = None, pid: int | None = None, layers: dict[str, 
     device: {name, counts: […]}, layers: {<layer>: {name, counts: […]}}, engine_ticks: {all, <thread>: …},
     caches: {<testbed>:<name>: {counts: […], levels: […]}, with bcache {reads: […], levels: […]}}}
     """
-    reading = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
+    reading: Sample = {
+        "monotonic_s": time.monotonic(),
+        "unix_s": time.time(),
+        **_processors(),
+        "network": _network(),
+    }
     caches = _caches()
     if caches:
         reading["caches"] = caches
@@ -107,7 +178,7 @@ def layer_devices(paths: dict[str, str]) -> dict[str, str]:
     return numbers
 
 
-def device_counts(number: str) -> dict[str, Any] | None:
+def device_counts(number: str) -> Counts | None:
     """{name, counts} of a block device; None when it is gone or counts nothing (RAM disks of some kernels, statistics switched off)."""
     folder = os.path.realpath(f"/sys/dev/block/{number}")
     text = _read(f"{folder}/stat")
@@ -160,8 +231,8 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _processors() -> dict[str, Any]:
-    times: dict[str, Any] = {"cpu_ticks": {}}
+def _processors() -> Sample:
+    times: Sample = {"cpu_ticks": {}}
     for line in (_read("/proc/stat") or "").splitlines():
         # The line of interrupts has one number for each of thousands of sources; the first is their sum.
         name, _space, rest = line.partition(" ")
@@ -174,7 +245,7 @@ def _processors() -> dict[str, Any]:
     return times
 
 
-def _caches() -> dict[str, Any]:
+def _caches() -> dict[str, CacheCounts]:
     """The counts of the caches of testbeds, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}, for bcache see ``_bcache``."""
     caches = {}
     for path in glob.glob("/sys/block/dm-*/dm/uuid"):
@@ -189,14 +260,14 @@ def _caches() -> dict[str, Any]:
     return caches
 
 
-def _cache_counts(active: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _cache_counts(active: list[dict[str, Any]]) -> CacheCounts | None:
     """{counts, levels} of a mapping that is a cache."""
     cached = [target["type"] for target in active] == ["cache"]
     status = device_mapper.cache_status(active[0]["text"]) if cached else None
-    return status and {"counts": status["counts"], "levels": [status[name] for name in CACHE_LEVELS]}
+    return {"counts": status["counts"], "levels": [status[name] for name in CACHE_LEVELS]} if status else None
 
 
-def _cache_below(number: str, words: list[str]) -> dict[str, Any] | None:
+def _cache_below(number: str, words: list[str]) -> CacheCounts | None:
     """What LVM or bcache counts of a tier that goes through its device. None of a tier without its cache, whose origin may be somebody else's cache."""
     table = device_mapper.targets(number, table=True)
     if not table:
@@ -209,7 +280,7 @@ def _cache_below(number: str, words: list[str]) -> dict[str, Any] | None:
     return _bcache(number, backing) if mapped[:3] == [CACHE_PART, *words[1:3]] else None
 
 
-def _bcache(number: str, backing: str) -> dict[str, Any] | None:
+def _bcache(number: str, backing: str) -> CacheCounts | None:
     """{reads: [of the tier, of its origin], levels: [dirty bytes]}.
 
     bcache renews its own counts of hits and misses each 14 s only (stats.c: accounting_delay), too seldom for a point. Requests to the tier that its
@@ -222,7 +293,7 @@ def _bcache(number: str, backing: str) -> dict[str, Any] | None:
     return {"reads": [int(fields[0]) for fields in reads], "levels": [dirty_bytes]}
 
 
-def _network() -> dict[str, Any]:
+def _network() -> dict[str, list[int]]:
     interfaces = {}
     for line in (_read("/proc/net/dev") or "").splitlines():
         name, colon, rest = line.partition(":")
@@ -232,7 +303,7 @@ def _network() -> dict[str, Any]:
     return interfaces
 
 
-def _threads(pid: int) -> dict[str, Any] | None:
+def _threads(pid: int) -> dict[str, int] | None:
     """Processor ticks (user and system) of a process, with the ticks of threads that ended, and of each thread that lives; None when it is gone."""
     whole = _ticks(f"/proc/{pid}/stat")
     if whole is None:
@@ -271,33 +342,33 @@ def combine(left: Any, other: Any, operation: Any) -> Any:
     return operation(left, other)
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def difference(before: Sample, after: Sample) -> Sample:
     """The difference of two samples, still in the kernel's units."""
-    changed: dict[str, Any] = combine(after, before, operator.sub)
+    changed: Sample = combine(after, before, operator.sub)
     return _at_the_end(changed, after)
 
 
-def total(differences: list[Any]) -> dict[str, Any]:
+def total(differences: list[Sample]) -> Sample:
     """Several differences taken as one."""
-    together: dict[str, Any] = differences[0]
+    together: Sample = differences[0]
     for other in differences[1:]:
         together = _at_the_end(combine(together, other, operator.add), other)
     return together
 
 
-def _at_the_end(changed: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+def _at_the_end(changed: Sample, last: Sample) -> Sample:
     """How full a cache is does not add up: what it was at the end holds."""
     for name, cache in changed.get("caches", {}).items():
         cache["levels"] = last["caches"][name]["levels"]
     return changed
 
 
-def delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def delta(before: Sample, after: Sample) -> HostFigures:
     """The figures of what happened between two samples, see ``figures_of``."""
     return figures_of(difference(before, after))
 
 
-def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
+def figures_of(changed: Sample) -> HostFigures:
     """The figures of a difference.
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
@@ -309,7 +380,7 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     promotions and demotions blocks, dirty_bytes the data that only it has at the end. For bcache there are hits and misses of reads, and dirty_bytes.
     """
     interval_s = changed["monotonic_s"]
-    figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
+    figures: HostFigures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
     if "counts" in changed.get("device", {}) and "name" in changed["device"]:
         figures["device"] = _device_figures(changed["device"], interval_s)
     layers = layer_figures(changed)
@@ -325,11 +396,14 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     caches = {name: _cache_figures(cache) for name, cache in changed.get("caches", {}).items()}
     if any(caches.values()):
         figures["caches"] = {name: cache for name, cache in caches.items() if cache}
-    figures.update({key: changed[key] for key in ("interrupts", "context_switches") if key in changed})
+    if "interrupts" in changed:
+        figures["interrupts"] = changed["interrupts"]
+    if "context_switches" in changed:
+        figures["context_switches"] = changed["context_switches"]
     return figures
 
 
-def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
+def _cache_figures(cache: CacheCounts) -> dict[str, float]:
     """Empty for a cache that was put in again since, whose counts began at 0."""
     if "reads" in cache:
         return _bcache_figures(*(round(count) for count in (*cache["reads"], *cache["levels"])))
@@ -338,7 +412,7 @@ def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
     counts = dict(zip(CACHE_COUNTS, (round(count) for count in cache["counts"])))
     if min(counts.values()) < 0:
         return {}
-    figures: dict[str, Any] = dict(counts)
+    figures: dict[str, float] = dict(counts)
     hits, seen = (
         sum(counts[f"{way}_{what}"] for way in DIRECTIONS for what in whats)
         for whats in (("hits",), ("hits", "misses"))
@@ -350,18 +424,18 @@ def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def _bcache_figures(reads: int, of_origin: int, dirty_bytes: int) -> dict[str, Any]:
+def _bcache_figures(reads: int, of_origin: int, dirty_bytes: int) -> dict[str, float]:
     if min(reads, of_origin) < 0:
         return {}
     # A read that is cached in pieces asks the origin for each piece that is missing.
     misses = min(of_origin, reads)
-    figures: dict[str, Any] = {"read_hits": reads - misses, "read_misses": misses}
+    figures: dict[str, float] = {"read_hits": reads - misses, "read_misses": misses}
     if reads:
         figures["hit_percent"] = round(100 * (reads - misses) / reads, 2)
     return {**figures, "dirty_bytes": dirty_bytes}
 
 
-def hit_percent(changed: dict[str, Any]) -> float | None:
+def hit_percent(changed: Sample) -> float | None:
     """For all caches of the host together, weighted by I/Os; None where none was asked."""
     figures = [_cache_figures(cache) for cache in changed.get("caches", {}).values()]
     hits, misses = (
@@ -370,12 +444,12 @@ def hit_percent(changed: dict[str, Any]) -> float | None:
     return round(100 * hits / (hits + misses), 1) if hits + misses else None
 
 
-def _cpu_figures(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
+def _cpu_figures(changed: Sample, interval_s: float) -> dict[str, float]:
     ticks = {name: _split(spent) for name, spent in changed.get("cpu_ticks", {}).items()}
     busy, steal, whole = ticks.pop("all", (0, 0, 0))
     if whole <= 0 or interval_s <= 0:
         return {}
-    figures = {
+    figures: dict[str, float] = {
         "host_busy_s": round(busy / TICKS_S, 2),
         "host_busy_percent": round(100 * busy / whole, 2),
         "host_steal_percent": round(100 * steal / whole, 2),
@@ -391,15 +465,16 @@ def _cpu_figures(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
     return figures
 
 
-def _split(spent: list[Any]) -> tuple[Any, ...]:
+def _split(spent: list[int]) -> tuple[int, int, int]:
     """(busy, stolen, all) ticks. Time that the hypervisor gave to others was not spent by this host, but it was part of the time."""
     whole = sum(spent)
     return whole - spent[IDLE] - spent[IOWAIT] - spent[STEAL], spent[STEAL], whole
 
 
-def _device_figures(device: dict[str, Any], interval_s: float) -> dict[str, Any]:
+def _device_figures(device: Counts, interval_s: float) -> DeviceFigures:
     counts = device["counts"]
-    figures = {"name": device["name"], **direction_counts(counts)}
+    moved = direction_counts(counts)
+    figures: DeviceFigures = {"name": device["name"], "read": moved["read"], "write": moved["write"]}
     if interval_s > 0:
         figures["busy_percent"] = round(min(100 * counts[BUSY_MS] / 1000 / interval_s, 100), 1)
     ios, spent_ms = (sum(counts[start + field] for start in DIRECTIONS.values()) for field in (0, 3))
@@ -409,14 +484,15 @@ def _device_figures(device: dict[str, Any], interval_s: float) -> dict[str, Any]
     return figures
 
 
-def layer_figures(changed: dict[str, Any]) -> dict[str, Any]:
+def layer_figures(changed: Sample) -> dict[str, DeviceFigures]:
     """{layer: {name, interval_s, read: {ios, bytes}, write: {ios, bytes}, merged_ios, in_flight, busy_percent, latency_mean_ns}} of a difference.
 
     ``ios`` are requests to the device, ``merged_ios`` the requests that were merged into them. ``in_flight`` is how many requests were in flight on
     average: the milliseconds that all requests together took, over the time, which is Little's law. It is made of the two fields of reads and writes, and
     not of field 11 (weighted time), which counts discards and flushes too.
     """
-    interval_s, layers = changed["monotonic_s"], {}
+    interval_s = changed["monotonic_s"]
+    layers: dict[str, DeviceFigures] = {}
     for layer, device in changed.get("layers", {}).items():
         if "name" not in device or "counts" not in device or interval_s <= 0:
             continue
@@ -430,7 +506,7 @@ def layer_figures(changed: dict[str, Any]) -> dict[str, Any]:
     return layers
 
 
-def direction_counts(counts: list[Any]) -> dict[str, Any]:
+def direction_counts(counts: list[int]) -> dict[Direction, Moved]:
     """{read: {ios, bytes}, write: {ios, bytes}} of block statistics."""
     return {
         name: {"ios": counts[start], "bytes": counts[start + 2] * SECTOR_BYTES} for name, start in DIRECTIONS.items()

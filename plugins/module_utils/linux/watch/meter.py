@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from . import counters
+from .counters import Counts, Direction, Moved, Sample
 
 # The first reading after the ramp, by when an engine on a machine with time has begun its I/O.
 SETTLE_S = 0.5
@@ -61,8 +62,8 @@ class Meter:
         self.begun = time.monotonic()
         self.ended_s = float("inf")
         # Readings after the ramp from which on the engine may surely measure.
-        self.firsts: list[dict[str, Any]] = []
-        self.last: dict[str, Any] | None = None
+        self.firsts: list[Sample] = []
+        self.last: Sample | None = None
         self.inside = (ramp_s + SETTLE_S, float("inf"))
         due = []
         if runtime_s is not None:
@@ -99,7 +100,7 @@ class Meter:
             # Only a device is read at the edges of the ramp.
             self._count(counters.device_counts(self.device) if self.device else None, begun)
 
-    def sample(self, pid: int) -> dict[str, Any]:
+    def sample(self, pid: int) -> Sample:
         reading = counters.sample(self.device, pid, self.layers)
         begun, ended = reading["monotonic_s"] - self.begun, self.elapsed_s()
         self._count(reading.get("device"), begun)
@@ -112,12 +113,12 @@ class Meter:
         self.ended_s = self.elapsed_s()
 
     @property
-    def first(self) -> dict[str, Any] | None:
+    def first(self) -> Sample | None:
         """The first reading in which the engine surely measures. There is none for one that ends after an amount of I/O."""
         surely_s = 0.0 if self.runtime_s is None else self.ended_s - self.runtime_s
         return next((reading for reading in self.firsts if reading["monotonic_s"] - self.begun >= surely_s), None)
 
-    def _count(self, device: dict[str, Any] | None, begun: float) -> None:
+    def _count(self, device: Counts | None, begun: float) -> None:
         if device and self.counts:
             self.counts.append((begun, self.elapsed_s(), device["counts"]))
 
@@ -126,7 +127,7 @@ class Meter:
         first = self.first
         return None if first is None or self.last is None else (first["unix_s"], self.last["unix_s"])
 
-    def changed(self) -> dict[str, Any] | None:
+    def changed(self) -> Sample | None:
         """The host's counters in measured time, as a difference of two samples; None when it was too short to say. Call end() before."""
         first = self.first
         if first is None or self.last is None:
@@ -135,7 +136,7 @@ class Meter:
             return None
         return counters.difference(first, self.last)
 
-    def device_seen(self) -> dict[str, Any] | None:
+    def device_seen(self) -> dict[str, dict[Direction, Moved]] | None:
         """{least, most}: between what bounds the device's counts of the measured time lie. Call it just after end().
 
         Without a ramp that is all since the start, exactly. With one, the engine began to count at the earliest when the ramp was over since
@@ -154,7 +155,7 @@ class Meter:
         return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}
 
 
-def _between(before: list[int], after: list[int]) -> dict[str, Any]:
+def _between(before: list[int], after: list[int]) -> dict[Direction, Moved]:
     """{read: {ios, bytes}, write: …}; requests that the kernel merged into others count as the I/Os that they were."""
     moved = [late - early for early, late in zip(before, after)]
     counts = counters.direction_counts(moved)
@@ -163,11 +164,14 @@ def _between(before: list[int], after: list[int]) -> dict[str, Any]:
     return counts
 
 
-def added(seen: list[dict[str, Any]]) -> dict[str, Any]:
+def added(seen: list[dict[str, dict[Direction, Moved]]]) -> dict[str, dict[Direction, Moved]]:
     """The device's counters over several runs of the engine."""
     return {
         bound: {
-            name: {key: sum(piece[bound][name][key] for piece in seen) for key in ("ios", "bytes")}
+            name: {
+                "ios": sum(piece[bound][name]["ios"] for piece in seen),
+                "bytes": sum(piece[bound][name]["bytes"] for piece in seen),
+            }
             for name in counters.DIRECTIONS
         }
         for bound in ("least", "most")
@@ -187,15 +191,15 @@ class Series:
         self.on_device, self.ios_too = on_device, ios_too
         self.begun = time.monotonic()
         self.step, self.ticks = 1, 0
-        self.previous: dict[str, Any] = {}
+        self.previous: Sample = {}
         self.cached = False
 
-    def started(self, sample: dict[str, Any]) -> None:
+    def started(self, sample: Sample) -> None:
         """The engine was started: the next row is of the time since this sample."""
         self.previous = sample
         self.cached = self.cached or "caches" in sample
 
-    def add(self, phase: str, sample: dict[str, Any], iops: float | None, bandwidth_bytes_s: float | None) -> None:
+    def add(self, phase: str, sample: Sample, iops: float | None, bandwidth_bytes_s: float | None) -> None:
         """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
         moved, latency = counters.difference(self.previous, sample), None
         figures, self.previous = counters.figures_of(moved), sample
