@@ -86,6 +86,7 @@ all:
          mutual_chap_user: two, mutual_chap_password: fifteen-letter2, hosts: [client01]}
       - {name: tank, kind: path, path: /tank, 'on': nas}
       - {name: own, kind: path, path: /own, access: write, benchmark_file: 64MiB}
+      - {name: pool, kind: smb, server: 192.0.2.50, share: pool1, smb_version: "3.0", user: five, password: six-letters, domain: SEVEN}
       - {name: lun, kind: device, serial: S1, naa: "6001", wwid: eui.01, uuid: LVM-1}
 clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
 """
@@ -110,6 +111,11 @@ OF_EXISTING = {
     "nfs_version": ('"3"', '"4.1"'),
     "mount_options": ("noatime", "relatime"),
     "file": ("a.img", "b.img"),
+    "share": ("pool1", "pool2/folder"),
+    "smb_version": ('"3.0"', '"3.1.1"'),
+    "user": ("user: five", "user: eight"),
+    "password": ("six-letters", "ten-letters"),
+    "domain": ("SEVEN", "NINE"),
     "portal": ("192.0.2.40", "192.0.2.41"),
     "iqn": ("array:a", "array:b"),
     "lun": ("lun: 3", "lun: 4"),

@@ -132,7 +132,7 @@ def test_each_experiment_ends_with_its_authors_sentence_and_enough_repetitions(n
     [book] = [
         path
         for path in (ROOT / "playbooks" / "experiments").glob(f"e{number}_*.yml")
-        if not path.name.endswith(("_testbed.yml", "_teardown.yml", "_windows_esxi.yml"))
+        if not path.name.endswith(("_testbed.yml", "_teardown.yml", "_machine.yml", "_windows_esxi.yml"))
     ]
     plays = [
         play
