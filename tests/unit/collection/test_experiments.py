@@ -635,7 +635,7 @@ ELSEWHERE = {"e1_windows_esxi"}
 
 def experiments() -> set[str]:
     """Playbooks of whole experiments; the others are parts of one."""
-    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(("_testbed", "_teardown"))}
+    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(("_testbed", "_teardown", "_machine"))}
 
 
 def test_every_experiment_has_a_page_and_readers_find_it():
