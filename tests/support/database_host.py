@@ -60,6 +60,22 @@ def datastore(testbed_id: str, size_mib: int) -> Iterator[tuple]:
         shutil.rmtree(folder)
 
 
+def _owner(path: Path) -> int | None:
+    """The number of the user whose file it is; None where it has just gone."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_uid
+    return None
+
+
+def _is_mapped(path: Path) -> bool:
+    """Whether a process has the file in its memory."""
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            if f"{path}\n" in maps.read_text(encoding="utf-8", errors="replace"):
+                return True
+    return False
+
+
 def traces(testbed_id: str, uid: int) -> dict:
     """What a database may leave behind on a host."""
     marks = (f"storlab-{testbed_id}-".encode(), f"storlab-database/{testbed_id}".encode())
@@ -75,7 +91,10 @@ def traces(testbed_id: str, uid: int) -> dict:
             # What a server has that runs, such as that of another test, is in use.
             if int(line.split()[7]) == uid and line.split()[6] == "0"
         ],
-        "files": sorted(name for name in os.listdir("/dev/shm") if name.startswith("PostgreSQL")),
+        # As above: what a process has mapped is in use.
+        "files": sorted(
+            path.name for path in Path("/dev/shm").glob("PostgreSQL*") if _owner(path) == uid and not _is_mapped(path)
+        ),
         "folders": [
             path for path in (f"{database.RUN_DIR}/{testbed_id}", f"/run/storlab/{testbed_id}") if os.path.exists(path)
         ],
