@@ -72,3 +72,23 @@ def test_role_uses_only_its_own_variables(role):
 def test_role_calls_no_role(role):
     for path in role.glob("tasks/*.yml"):
         assert not re.search(r"\b(?:include|import)_role\b", path.read_text(encoding="utf-8")), path
+
+
+def loops_over_guests(tasks: object) -> list[str]:
+    """The loops of tasks over whole descriptions of guests, at any depth."""
+    if isinstance(tasks, list):
+        return [loop for task in tasks for loop in loops_over_guests(task)]
+    if not isinstance(tasks, dict):
+        return []
+    own = str(tasks.get("loop", ""))
+    bad = re.search(r"_guests\b", own) and not re.search(r"map\(attribute='name'\)\s*\}\}", own)
+    return [*([own] if bad else []), *(loop for part in tasks.values() for loop in loops_over_guests(part))]
+
+
+def test_no_loop_gives_the_secrets_of_guests_to_callbacks():
+    """Callbacks write down the items of a loop, and a guest's description has the password of its answer file."""
+    whole = {"block": [{"loop": "{{ guest_vm_guests }}"}, {"loop": "{{ guest_vm_guests | map(attribute='name') }}"}]}
+    assert loops_over_guests([whole]) == ["{{ guest_vm_guests }}"]
+    books = [*(places.ROOT / "playbooks").rglob("*.yml"), *(places.ROOT / "roles").glob("*/tasks/*.yml")]
+    assert len(books) > 100
+    assert {book.name: loops for book in books if (loops := loops_over_guests(load(book)))} == {}

@@ -31,8 +31,8 @@ from .readable import chosen_file
 
 PLACE = "/srv/storlab-existing"
 NFS_PORT = 2049
-# {type of a file system for mount(8): the port of its server}
-PORTS = {"nfs": NFS_PORT, smb.FILE_SYSTEM: smb.PORT}
+# {kind of storage, or type of its file system for mount(8): the port of its server}
+PORTS = {"nfs": NFS_PORT, **dict.fromkeys(("smb", smb.FILE_SYSTEM), smb.PORT)}
 # Locks of version 3 need daemons on both sides, and nothing is locked here.
 VERSIONS = {"3": "vers=3,proto=tcp,nolock", **{name: f"vers={name},proto=tcp" for name in ("4.0", "4.1", "4.2")}}
 # Options that would let somebody write, or that are said by other words of the entry.
@@ -348,7 +348,7 @@ class Attached:
         for entry in entries:
             if entry["access"] == "write" and entry["kind"] != "device":
                 name, place = entry["name"], mount_point(self.testbed_id, entry["name"])
-                awake = not entry["server"] or reach(entry["server"], _port(entry["kind"])) == "open"
+                awake = not entry["server"] or reach(entry["server"], PORTS[entry["kind"]]) == "open"
                 folder = own_file.folder_name(self.testbed_id, name)
                 there = own_file.size_bytes(place, folder) if mounted.get(name) and awake else None
                 sizes[name] = (there, entry["benchmark_file_mib"] << 20)
@@ -447,10 +447,6 @@ class Attached:
         self.record.unload_modules()
         self.record.remove()
         return kept
-
-
-def _port(kind: str) -> int:
-    return smb.PORT if kind == "smb" else NFS_PORT
 
 
 def refuse_silent(server: str, name: str, port: int = NFS_PORT) -> None:

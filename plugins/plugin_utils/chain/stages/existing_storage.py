@@ -14,7 +14,7 @@ from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.luns import CHAP_SPEC
 from ....module_utils.linux.clients import smb
-from ....module_utils.linux.clients.attached import NEEDED, NFS_PORT
+from ....module_utils.linux.clients.attached import NEEDED, PORTS
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.workload.workload import Workload, directions, workload_id
 from ..device import OVERWRITTEN, Device, given_of
@@ -54,9 +54,9 @@ OUTSIDE = ("device", "path")
 # An address with a port or without; one of IPv6 is in brackets.
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 COMMON = ("name", "kind", "hosts", "on", "access")
-# {kind of the role: {word of the description: word of the role}} where they differ.
+# {kind of the role: the command that its host needs}
 COMMANDS = {"nfs": "mount.nfs", "smb": "mount.cifs", "device": "blkid"}
-PORTS = {"nfs": NFS_PORT, "smb": smb.PORT}
+# {kind of the role: {word of the description: word of the role}} where they differ.
 OWN = {OWN_SIZE: "benchmark_file_mib"}
 RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}, "smb": OWN}
 Entry = dict[str, Any]
