@@ -45,6 +45,9 @@ class ActionModule(WindowsAction):
 
     def absent(self, params: dict, state: dict) -> dict:
         steps = target.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode)
+        if not self._task.check_mode:
+            left = iscsi_target.left_behind(target.exported_luns(state, steps), params["layers"], [])
+            iscsi_target.refuse_withdrawn(left, params["uses"])
         self.apply(steps)
         if steps and steps[0]["op"] == "service" and not self._task.check_mode:
             state = self.state(self.files(params))

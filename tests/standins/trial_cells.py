@@ -27,6 +27,8 @@ AT = {"trials": "", "here": "here-"}
 MINUTES = {"trials": 5, "here": 1}
 CYCLES = 20
 AWAY = ("UNREACHABLE!", "portal_unreachable", "host_unreachable")
+# Where a client has mounted it, as its shell finds out.
+DATASTORE = "$(awk '$1 ~ /^.dev.sd/ && $3 == \"ext4\" {print $2}' /proc/mounts)"
 
 
 # ---------------------------------------------------------------- reboots between the stages
@@ -78,21 +80,29 @@ def restarted_when_built(machine: str, then: str) -> Cell:
 
 
 def link_cut(machine: str, cycles: int = 1, lab: str = "trials") -> Cell:
-    """The link is cut for all of a teardown. Whoever is reached is taken down; with the link back a build repairs, and at last all goes."""
+    """The link is cut for all of a teardown. Whoever is reached is taken down; with the link back a build repairs, and at last all goes.
+
+    A client's target stays, with what somebody else put into the datastore.
+    """
 
     def work(trial: Trial) -> None:
         for number in range(cycles):
             trial.say(f"   cycle {number + 1} of {cycles}")
             trial.must("build")
+            if machine == CLIENT:
+                trial.lab.run(CLIENT, f"echo kept > {DATASTORE}/theirs && sync -f {DATASTORE}/theirs")
             trial.lab.link(machine, "down")
             try:
-                trial.fails(trial.play("teardown"), (machine, AWAY))
+                kept = ((TARGET, ("target_in_use",)),) if machine == CLIENT else ()
+                trial.fails(trial.play("teardown"), (machine, AWAY), *kept)
             finally:
                 trial.lab.link(machine, "up")
         if machine == CLIENT:
-            # Its target is gone meanwhile. Whether its datastore is empty cannot be seen any more, so it is kept until a build brings back a target.
-            trial.fails(trial.play("teardown"), (machine, ("system_refused",)))
-            trial.mend()
+            # The session comes back by itself.
+            read = f"sync; echo 3 > /proc/sys/vm/drop_caches; grep -qx kept {DATASTORE}/theirs"
+            trial.lab.run(CLIENT, f"for try in $(seq 60); do ({read}) && exit 0; sleep 2; done; exit 1")
+            trial.fails(trial.play("teardown"), (CLIENT, ("datastore_not_empty",)))
+            trial.lab.run(CLIENT, f"rm {DATASTORE}/theirs")
         trial.end()
 
     return Cell(f"cut-link-{machine}" + (f"-{cycles}-times" if cycles > 1 else ""), lab, 2 + 2 * cycles, work)
@@ -150,11 +160,12 @@ def datastore_fills() -> Cell:
     def work(trial: Trial) -> None:
         trial.must("build")
         trial.measure()
-        where = "$(awk '$1 ~ /^.dev.sd/ && $3 == \"ext4\" {print $2}' /proc/mounts)"
-        trial.lab.run(CLIENT, f"dd if=/dev/zero of={where}/theirs bs=64k 2>/dev/null || true; test -s {where}/theirs")
+        trial.lab.run(
+            CLIENT, f"dd if=/dev/zero of={DATASTORE}/theirs bs=64k 2>/dev/null || true; test -s {DATASTORE}/theirs"
+        )
         trial.play("benchmark")
         trial.fails(trial.play("teardown"), (CLIENT, ("datastore_not_empty",)))
-        trial.lab.run(CLIENT, f"rm {where}/theirs")
+        trial.lab.run(CLIENT, f"rm {DATASTORE}/theirs")
         trial.mend()
         trial.end()
 

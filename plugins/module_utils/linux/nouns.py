@@ -157,13 +157,14 @@ class ExportedTarget(TypedDict):
 
 
 class LostLun(TypedDict, total=False):
-    """A LUN that an initiator which is logged in would lose; the second group is what a user needs to know of it."""
+    """A LUN that an initiator would lose; the second group is what a user needs to know of it."""
 
     target: str
     initiator: str
     address: str
     lun: int
     credentials: bool  # it would lose it when its connection breaks
+    left_behind: bool  # it is not logged in any more, and its host was not taken down
     key: str
     variable: str
     layer: str | None

@@ -582,6 +582,12 @@ def _bare(initiator: str) -> str:
         return value
 
 
+def exported_luns(state: State, steps: list[Step]) -> set[tuple[str, int]]:
+    """(IQN, LUN) of the targets that the steps remove."""
+    gone = {step["target"] for step in steps if step["op"] == "remove_target"}
+    return {(mine["iqn"], lun["lun"]) for mine in state["targets"] if mine["name"] in gone for lun in mine["luns"]}
+
+
 def _removed(targets: list[Target], expect_free: bool = True) -> list[Any]:
     steps: list[Step] = []
     for target in targets:

@@ -886,3 +886,16 @@ def test_windows_that_stays_silent_is_a_failure_with_a_limit_and_a_remedy(bench,
 def test_another_failure_of_the_wait_is_not_waited_out(bench, monkeypatch):
     silent = Silent(bench, monkeypatch, 100, AnsibleError("ansible.windows.win_powershell was not found"), wait_s=25)
     assert silent.run()["failure"]["code"] == "collection_missing" and silent.looks == [0]
+
+
+def test_a_target_stays_for_a_host_that_was_not_taken_down(built):
+    """Its session has ended by itself, as of a host that is cut off; a teardown forgets its layers else."""
+    for module in (win_datastore, win_iscsi_session):
+        assert built.run("client", module, state="absent")["changed"] is True
+    before = copy.deepcopy(built.host("server"))
+    refused = built.run("server", win_iscsi_target, state="absent", layers=built.layers)
+    assert (code(refused), refused["failure"]["details"]["hosts"]) == ("target_in_use", ["client"])
+    assert 'iscsi_target_gone_hosts: ["client"]' in refused["msg"] and built.host("server") == before
+    forgotten = {name: layer for name, layer in built.layers.items() if layer["kind"] != "initiator"}
+    assert built.run("server", win_iscsi_target, state="absent", layers=forgotten)["changed"] is True
+    assert built.host("server")["targets"] == {}

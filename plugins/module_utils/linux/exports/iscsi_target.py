@@ -242,10 +242,43 @@ def _variable_of(lost: LostLun, targets: list[ExportedTarget]) -> str:
     return name
 
 
-def refuse_withdrawn(luns: list[LostLun], uses: dict[str, Any]) -> None:
-    """Raises target_in_use unless every LUN that a logged-in initiator would lose is proven to be unused there.
+def left_behind(exported: set[tuple[str, int]], layers: dict[str, Layer], lost: list[LostLun]) -> list[LostLun]:
+    """The LUNs of hosts that were not taken down, as ``withdrawn`` has them, but for those in lost.
 
-    luns: from ``withdrawn``. uses: {key: users}, what the initiators themselves say; no users: nothing uses the disk.
+    exported: (target, LUN) that go. layers: all that are published. A host that is taken down forgets its layers, so one whose layer is still published was
+    not reached, or kept what is on the LUN. Its session proves nothing: that of a host that is cut off ends by itself.
+    """
+    known = {(entry["target"].lower(), entry["lun"], entry.get("host")) for entry in lost}
+    luns: list[LostLun] = []
+    for name, layer in sorted(layers.items()):
+        identity = layer["identity"]
+        target, number = str(identity.get("target_iqn") or ""), identity.get("lun")
+        match = [entry for entry in sorted(exported) if same_iqn(entry[0], target) and entry[1] == number]
+        if layer["kind"] != "initiator" or not match or (target.lower(), number, layer["host"]) in known:
+            continue
+        initiator = str((layer.get("detail") or {}).get("initiator_iqn") or "")
+        luns.append(
+            {
+                "key": f"{match[0][0]} {initiator or layer['host']} {match[0][1]}",
+                "credentials": False,
+                "left_behind": True,
+                "target": match[0][0],
+                "initiator": initiator,
+                "address": "",
+                "lun": match[0][1],
+                "variable": "iscsi_target_targets",
+                "layer": name,
+                "host": layer["host"],
+                "path": layer["path"],
+            }
+        )
+    return luns
+
+
+def refuse_withdrawn(luns: list[LostLun], uses: dict[str, Any]) -> None:
+    """Raises target_in_use unless every LUN that an initiator would lose is proven to be unused there.
+
+    luns: from ``withdrawn`` and ``left_behind``. uses: {key: users}, what the initiators themselves say; no users: nothing uses the disk.
     """
     kept: list[LostLun] = [{**lun, "users": uses.get(lun["key"])} for lun in luns if uses.get(lun["key"]) != []]
     if not kept:
@@ -259,6 +292,19 @@ def refuse_withdrawn(luns: list[LostLun], uses: dict[str, Any]) -> None:
     reason = f"it is {', '.join(first['users'])} there" if first["users"] else "that is logged in, and may use it"
     what = f"LUN {first['lun']} of {first['target']} cannot be taken from the initiator {first['initiator']}{where}: {reason}."
     remedy = f"Keep it in {first['variable']}"
+    if first.get("left_behind"):
+        used = f"; it is {', '.join(first['users'])} there" if first["users"] else ""
+        raise Failure(
+            "target_in_use",
+            f"LUN {first['lun']} of {first['target']} cannot be removed: host {first['host']}, which had it, was not taken down, "
+            f"and somebody's files may be on it{used}.",
+            f"Bring {first['host']} back and run teardown for all hosts; if it does not come back and what is on the LUN is not needed, "
+            f'set iscsi_target_gone_hosts: ["{first["host"]}"].',
+            target=first["target"],
+            initiators=sorted({lun["initiator"] for lun in kept if lun["initiator"]}),
+            hosts=sorted({str(lun["host"]) for lun in kept}),
+            withdrawn=kept,
+        )
     if first["credentials"]:
         what = (
             f"The CHAP names and secrets for LUN {first['lun']} of {first['target']} cannot change while the initiator {first['initiator']}{where} "

@@ -212,6 +212,16 @@ def lost_luns(current: dict[str, str | Link], steps: list[Step], sessions: dict[
     return lost
 
 
+def exported_luns(steps: list[Step]) -> set[tuple[str, int]]:
+    """(target, LUN) that the steps remove."""
+    paths = [step["path"].split("/") for step in steps if step["op"] == "rmdir"]
+    return {
+        (path[1], int(path[4].rpartition("_")[2]))
+        for path in paths
+        if len(path) == 5 and path[0] == "iscsi" and path[3] == "lun"
+    }
+
+
 def cut_off(
     current: dict[str, str | Link], steps: list[Step], sessions: dict[str, dict[str, str]], same: set[tuple[str, str]]
 ) -> list[LostLun]:

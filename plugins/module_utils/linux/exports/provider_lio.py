@@ -11,7 +11,7 @@ from ...core import converge
 from ...core.names import check_testbed_id
 from ...core.steps import Step, diff_of
 from . import iscsi_target
-from .lio import LioTarget, lun_identity, newly_exported, plan
+from .lio import LioTarget, exported_luns, lun_identity, newly_exported, plan
 
 OPTIONS: dict[str, Any] = {}
 COMMANDS: dict[str, tuple[str, str]] = {}
@@ -52,7 +52,11 @@ class Area(converge.Area):
         # The session of an initiator that died lasts until LIO misses its answers.
         lost = lio.lost_luns(self.current, steps, patience_s=0 if uses else 5 if self.present else 60)
         cut = lio.cut_off(self.current, steps, self.targets) if self.present else ()
-        iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, self.targets, self.params["layers"], cut), uses)
+        layers = self.params["layers"]
+        luns = iscsi_target.withdrawn(lost, self.targets, layers, cut)
+        if not self.present:
+            luns += iscsi_target.left_behind(exported_luns(steps), layers, luns)
+        iscsi_target.refuse_withdrawn(luns, uses)
 
     def apply(self, steps: list[Step]) -> None:
         if not self.present and self.changed:

@@ -72,7 +72,11 @@ class Area(converge.Area):
             return lost_luns(self.tgt.current(), steps)
 
         wait_for(lambda: not lost(), 0 if uses else patience_s, interval_s=0.5)
-        iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost(), self.targets, layers, cut), uses)
+        luns = iscsi_target.withdrawn(lost(), self.targets, layers, cut)
+        if not self.present:
+            exported = {(name, lun) for name, target in self.tgt.current()["targets"].items() for lun in target["luns"]}
+            luns += iscsi_target.left_behind(exported, layers, luns)
+        iscsi_target.refuse_withdrawn(luns, uses)
 
     def apply(self, steps: list[Step]) -> None:
         if steps and self.targets:

@@ -241,6 +241,40 @@ def test_a_lun_in_use_is_not_taken_away(kernel):
     assert call(state="absent")["changed"] and not kernel.made
 
 
+def initiator_layer(number: int, host: str = "client07", **more) -> dict:
+    """As the role of the initiator publishes it, and forgets it in a teardown."""
+    identity = {"target_iqn": IQN.upper(), "lun": number}
+    shape = {"kind": "initiator", "host": host, "path": "/dev/sdq", "detail": {"initiator_iqn": OTHER}}
+    return {"name": f"initiator-{number}", **shape, "identity": identity, **more}
+
+
+def test_what_a_host_had_that_was_not_taken_down_stays(kernel):
+    """It was cut off for longer than its session lives, so nobody is logged in."""
+    call(target())
+    before = set(kernel.made)
+    layers = {**LAYERS, "initiator-6": initiator_layer(6)}
+    failure = refusal(state="absent", layers=layers)
+    assert (failure.code, failure.details["hosts"]) == ("target_in_use", ["client07"])
+    assert "LUN 6" in str(failure) and 'iscsi_target_gone_hosts: ["client07"]' in str(failure)
+    key = failure.details["withdrawn"][0]["key"]
+    failure = refusal(state="absent", layers=layers, uses={key: ["mounted on /srv"]})
+    assert "mounted on /srv there" in str(failure) and kernel.made == before
+    assert call(state="absent", layers=layers, check_mode=True)["changed"]
+    # The layers of others, and of LUNs that this target does not have.
+    foreign = initiator_layer(6, identity={"target_iqn": "iqn.2026-11.test:x", "lun": 6})
+    guest = initiator_layer(4, kind="guest")
+    harmless = {**LAYERS, "a": foreign, "b": initiator_layer(5), "c": guest}
+    assert call(state="absent", layers=harmless)["changed"] and not kernel.made
+    # A target that has gone with a restart takes nothing away.
+    assert call(state="absent", layers=layers)["changed"] is False
+
+
+def test_what_its_own_host_says_is_free_goes(kernel):
+    call(target())
+    layers = {**LAYERS, "initiator-6": initiator_layer(6)}
+    assert call(state="absent", layers=layers, uses={f"{IQN} {OTHER} 6": []})["changed"] and not kernel.made
+
+
 @pytest.mark.parametrize(
     "change",
     [

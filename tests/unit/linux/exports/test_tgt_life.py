@@ -315,6 +315,17 @@ def test_a_lun_in_use_is_not_taken_away(tgtd):
     assert call(state="absent", uses={f"{IQN} {CLIENT} 4": []})["changed"] and tgtd.process is None
 
 
+def test_what_a_host_had_that_was_not_taken_down_stays(tgtd):
+    call(target())
+    layer = {"name": "initiator-a", "kind": "initiator", "host": "esxi07", "path": None, "identity": {}, "detail": {}}
+    ours = {**LAYERS, "initiator-a": {**layer, "identity": {"target_iqn": IQN, "lun": 4}}}
+    failure = refusal(state="absent", layers=ours)
+    assert (failure.code, failure.details["hosts"], failure.details["initiators"]) == ("target_in_use", ["esxi07"], [])
+    assert tgtd.process is not None and "4" in tgtd.targets[IQN]["luns"]
+    other = {**LAYERS, "initiator-a": {**layer, "identity": {"target_iqn": IQN, "lun": 9}}}
+    assert call(state="absent", layers=other)["changed"] and tgtd.process is None
+
+
 @pytest.mark.parametrize(
     "change",
     [
