@@ -248,10 +248,10 @@ options:
             description: Name of the disk it is on.
             type: str
           type:
-            description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts. V(existing) is a datastore of an ESXi
-              host that was there before the testbed, by its O(testbed.datastores[].name); guests have disks on it, and nothing of it is changed.
+            description: Its file system. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts. A datastore of an ESXi host that was
+              there before is one of O(testbed.existing).
             type: str
-            choices: [ext4, xfs, ntfs, vmfs, rdm, nfs, existing]
+            choices: [ext4, xfs, ntfs, vmfs, rdm, nfs]
           hosts:
             description: Hosts or groups that have it. By default all hosts that the disk is exported to.
             type: list
@@ -301,7 +301,7 @@ options:
             type: str
             required: true
           datastore:
-            description: Name of the datastore that holds its measured disk.
+            description: Name of the datastore that holds its measured disk, of O(testbed.datastores) or of O(testbed.existing).
             type: str
           raw:
             description:
@@ -341,7 +341,7 @@ options:
             description: Further properties of a guest on an ESXi host; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
             type: dict
       existing:
-        description: Storage that was there before the testbed and stays after it, which Linux hosts only read unless O(testbed.existing[].access=write).
+        description: Storage that was there before the testbed and stays after it, which is only read unless O(testbed.existing[].access=write).
         type: list
         elements: dict
         default: []
@@ -356,12 +356,14 @@ options:
               - V(smb) is a share of an SMB server.
               - V(guest) is a disk or a folder inside of a machine of the group C(guests), whatever runs it.
               - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
+              - V(esxi_datastore) is a datastore of an ESXi host, whose name there is the O(testbed.existing[].name). With
+                O(testbed.existing[].access=write) guests of the testbed have disks on it.
             type: str
-            choices: [device, guest, iscsi, nfs, path, smb]
+            choices: [device, esxi_datastore, guest, iscsi, nfs, path, smb]
             required: true
           hosts:
             description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests; of kind V(guest) all
-              guests.
+              guests, and of kind V(esxi_datastore) all ESXi hosts.
             type: list
             elements: str
           "on":
@@ -371,7 +373,7 @@ options:
           access:
             description:
               - V(read) only reads. V(write) overwrites a disk or LUN, which then needs its identity, and lets exports and folders have a benchmark file in a
-                folder of the testbed's own.
+                folder of the testbed's own. Datastores of ESXi hosts may then hold disks of guests that the testbed makes.
             type: str
             choices: [read, write]
             default: read

@@ -79,8 +79,14 @@ options:
         type: str
         choices: [vmfs, nfs, rdm, existing]
         default: vmfs
+      access:
+        description: Whether guests may have disks on one of type V(existing). Its layer has the purpose V(read) or V(data).
+        type: str
+        choices: [read, write]
+        default: read
+        version_added: 1.0.0
       layer:
-        description: Name of the layer the LUN is, for V(vmfs) and V(rdm).
+        description: Name of the layer the LUN is, for V(vmfs) and V(rdm). With V(existing) it is the layer that the user says it is on.
         type: str
       version:
         description: VMFS version, 5 or 6.

@@ -9,6 +9,7 @@ Windows and ESXi are stand-ins.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sys
 import threading
@@ -34,8 +35,8 @@ TESTBED = {
     "datastores": [
         {"disk": "ram", "hosts": [WINDOWS], "mount_point": "R:"},
         {"disk": "ds1", "version": 5},
-        {"type": "existing", "name": "LocalDS_0"},
     ],
+    "existing": [{"name": "LocalDS_0", "kind": "esxi_datastore", "access": "write"}],
 }
 
 
@@ -47,7 +48,7 @@ def lab(tmp_path):
 
 @pytest.mark.long
 def test_from_the_ram_disk_to_the_datastore_and_back(lab):
-    before = lab.kept()
+    before, others = lab.kept(), somebodys_files(lab)
     told = lab.play("build", options=("--check",))
     assert all(told.values()) and lab.kept() == before
 
@@ -70,10 +71,35 @@ def test_from_the_ram_disk_to_the_datastore_and_back(lab):
     }
     # That one was there, and is not touched from the first task to the last.
     assert layers["datastore-LocalDS_0"]["detail"]["provider"] == "existing"
+    assert layers["datastore-LocalDS_0"]["purpose"] == "data" and files_of(place_of(lab)) == others
     assert lab.play("build") == {WINDOWS: 0, ESXI: 0}
 
     lab.play("teardown", "verify_clean")
     assert lab.kept() == before and lab.layers() == {}
+
+
+def place_of(lab, name: str = "LocalDS_0") -> Path:
+    """The folder of this machine that the simulated host shows as its datastore."""
+    with lab.api() as (_content, system):
+        [place] = [store.info.url for store in system.datastore if store.name == name]
+    return Path(place)
+
+
+def files_of(place: Path) -> dict:
+    """{path: SHA-256} of all that is in a datastore, with its folders."""
+    paths = sorted(place.rglob("*"))
+    return {
+        str(path.relative_to(place)): path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+    }
+
+
+def somebodys_files(lab) -> dict:
+    """Files of somebody else in the datastore that was there before, some of them named almost like the testbed's."""
+    place = place_of(lab)
+    for name in ("golden/dataset.vmdk", "storlab-e1w-on-raid10-2/notes.txt", "e1w-kept/on-raid10.iso"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(b"not yours 3306 " + name.encode())
+    return files_of(place)
 
 
 # {guest: (its datastore, the controller of its system's disk, MiB of that disk and of the measured one)}. Windows XP, which the author installed, has a
@@ -176,9 +202,18 @@ def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
     }
     guests: dict = {name: {} for name in GUESTS}
     with stand_ins.running(tmp_path, "e1w", variables, settings=settings, guests=guests) as lab:
-        before = lab.kept()
+        before, others = lab.kept(), somebodys_files(lab)
+        # Without access: write the guest there is refused, and so are all things that come before it.
+        rc, document, _moments = lab.run("build", options=("-e", only_read(variables["testbed"])))
+        refused = " ".join(stand_ins.failures(document))
+        assert rc != 0 and "would have files on LocalDS_0" in refused and "access: write" in refused
+        assert lab.kept() == before and files_of(place_of(lab)) == others and lab.layers() == {}
+
         with windows_shows_its_disks(lab):
             lab.play("build", "benchmark")
+        # The files of others are as they were, beside the files of the guests.
+        there = files_of(place_of(lab))
+        assert others.items() <= there.items() and any("on-raid10" in name for name in there.keys() - others.keys())
         made = {
             name: ([disk[:3] for disk in disks], images)
             for name, (disks, images) in machines(lab).items()
@@ -210,6 +245,11 @@ def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
         assert all("simulated" in layers[f"guest-{name}"]["detail"]["hypervisor"] for name in GUESTS)
         lab.play("teardown")
         assert lab.kept() == before and lab.layers() == {}
+        assert files_of(place_of(lab)) == others
+
+
+def only_read(testbed: dict) -> str:
+    return json.dumps({"testbed": {**testbed, "existing": [{"name": "LocalDS_0", "kind": "esxi_datastore"}]}})
 
 
 @pytest.mark.long
@@ -223,5 +263,4 @@ def test_a_datastore_that_should_have_been_there_stops_the_build_before_one_is_m
 
 
 def _with(name: str) -> str:
-    datastores = [*TESTBED["datastores"][:2], {"type": "existing", "name": name}]
-    return json.dumps({"testbed": {**TESTBED, "datastores": datastores}})
+    return json.dumps({"testbed": {**TESTBED, "existing": [{"name": name, "kind": "esxi_datastore"}]}})

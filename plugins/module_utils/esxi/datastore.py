@@ -216,14 +216,14 @@ def _refuse_unusable(store: Store | None, want: StoreWant) -> None:
         raise Failure(
             "datastore_missing",
             f"The host has no datastore {want['name']}, which is described as one that was there before.",
-            "Correct its name, or describe a disk for it that the testbed makes it on.",
+            "Correct its name in testbed.existing, or describe a datastore on a disk in testbed.datastores.",
             name=want["name"],
         )
     if not store["accessible"]:
         raise Failure(
             "datastore_inaccessible",
             f"The datastore {want['name']} is there, but the host cannot reach it.",
-            "Mount it, or bring its device back; the testbed changes nothing of a datastore of type existing.",
+            "Mount it, or bring its device back; the testbed changes nothing of a datastore that was there before.",
             name=want["name"],
         )
 
@@ -765,7 +765,10 @@ def layer_of(want: StoreWant, volume: Volume | None, parent: str | None, store: 
     nfs = want["type"] == "nfs" or bool(existing and volume and volume["type"] == "NFS")
     uuid = volume["uuid"] if volume and vmfs else None
     version = volume["version"] if existing and volume else want["version"]
-    identity = {"naa": want["naa"], "uuid": uuid, "datastore": want["name"]}
+    # A VMFS on one disk is on that one; link() proves by it that a layer of another host is the same disk.
+    disks = volume["naa"] if existing and volume and vmfs else []
+    naa = disks[0] if len(disks) == 1 else want["naa"]
+    identity = {"naa": naa, "uuid": uuid, "datastore": want["name"]}
     detail = {
         "provider": want["type"],
         "generation": want.get("generation"),
@@ -778,7 +781,8 @@ def layer_of(want: StoreWant, volume: Volume | None, parent: str | None, store: 
         "kind": "datastore",
         "path": None,
         "parent": parent,
-        "purpose": "data",
+        # Guests have disks on it only where the user says so.
+        "purpose": "read" if existing and want["access"] == "read" else "data",
         "size_bytes": volume["size_bytes"] if volume else store["size_bytes"] if store else None,
         "identity": {key: value for key, value in identity.items() if value},
         "detail": {key: value for key, value in detail.items() if value},
@@ -806,6 +810,14 @@ def remembered(
     return kept
 
 
+NAME_REMEDY = "Use 1 to 42 characters without / \\ and %."
+
+
+def is_name(text: str) -> bool:
+    """Whether a datastore of an ESXi host may have this name."""
+    return 0 < len(text) <= 42 and not set(text) & set("/\\%")
+
+
 def check(
     entry: DatastoresDatastoreOption,
     layers: dict[str, Layer],
@@ -827,6 +839,7 @@ def check(
     want: StoreWant = {
         "name": entry["name"],
         "type": kind,
+        "access": entry.get("access", "read"),
         "version": entry["version"],
         "server": entry.get("server"),
         "path": entry.get("path"),
@@ -842,8 +855,8 @@ def check(
         "remembers": remembers,
         "check_mode": check_mode,
     }
-    if not entry["name"] or len(entry["name"]) > 42 or set(entry["name"]) & set("/\\%"):
-        raise bad_value(f"{variable} name", entry["name"], "Use 1 to 42 characters without / \\ and %.")
+    if not is_name(entry["name"]):
+        raise bad_value(f"{variable} name", entry["name"], NAME_REMEDY)
     if kind == "nfs":
         for key in ("server", "path"):
             if not entry.get(key):

@@ -32,6 +32,7 @@ SPEC: dict[str, Any] = {
         "options": {
             "name": {"type": "str", "required": True},
             "type": {"type": "str", "choices": ["vmfs", "nfs", "rdm", "existing"], "default": "vmfs"},
+            "access": {"type": "str", "choices": ["read", "write"], "default": "read"},
             "layer": {"type": "str"},
             "version": {"type": "int", "default": 6},
             "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},

@@ -26,6 +26,7 @@ class ConnectionParams(TypedDict):
 class DatastoresDatastoreOption(TypedDict):
     name: str
     type: str
+    access: str
     layer: Any
     version: int
     compatibility: str

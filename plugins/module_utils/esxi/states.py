@@ -255,6 +255,7 @@ class StoreWant(TypedDict, total=False):
 
     name: str
     type: str
+    access: str
     version: int
     server: Any
     path: Any

@@ -13,7 +13,7 @@ from .testbed import Disk, Host, Testbed
 OVERWRITTEN, FORMATTED = "OVERWRITTEN", "FORMATTED"
 PROOFS = ("serial", "naa", "wwid", "uuid")
 # What lies on a LUN and is no file system: a mapping of it, or the file system of another host.
-NO_FILE_SYSTEM = ("rdm", "nfs", "existing")
+NO_FILE_SYSTEM = ("rdm", "nfs")
 MEASURED_RAW = ("backing", "target", "initiator")
 
 
@@ -51,7 +51,12 @@ def disk_of(testbed: Testbed, host: Host, name: Any) -> Disk | None:
 def fate_of(testbed: Testbed, bottom: str) -> tuple[str, str]:
     """What becomes of a LUN, by the layers that stand on it."""
     layers = _above(testbed, bottom)
-    stores = [layer for layer in layers if layer["kind"] == "datastore" and layer["what"] not in NO_FILE_SYSTEM]
+    # Datastores that were there before have another purpose, and keep their file system.
+    stores = [
+        layer
+        for layer in layers
+        if layer["kind"] == "datastore" and layer["purpose"] == "scratch" and layer["what"] not in NO_FILE_SYSTEM
+    ]
     if stores:
         return FORMATTED, f"{stores[0]['what']} on {stores[0]['host']}"
     # Without a file system below it a guest has the LUN whole.

@@ -61,7 +61,7 @@ def expand(lab: Lab) -> Testbed:
     problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
     words = _lab_wide(lab)
-    description = existing_storage.with_words(words.get("testbed"))
+    description = existing_storage.with_words(existing_storage.moved(words.get("testbed"), problems))
     if isinstance(description, dict):
         if not {"disks", "existing"} & set(description):
             remedy = "write a list, or describe storage that was there before as testbed.existing"

@@ -59,10 +59,10 @@ def _is_plain(offer: Any) -> bool:
         return False
     entry = offer["entry"]
     texts = [offer.get("name"), offer.get("what"), *entry.values()]
-    words = KINDS[entry["kind"]].words if entry.get("kind") in KINDS else ()
+    words = KINDS[entry["kind"]].words if entry.get("kind") in KINDS else None
     return (
         all(isinstance(text, str) for text in texts)
-        and bool(words)
+        and words is not None
         and all(key == "kind" or key in words for key in entry)
         and not any(TEMPLATE.search(text) or not text.isprintable() for text in entry.values())
     )

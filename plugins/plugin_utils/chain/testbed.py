@@ -55,7 +55,10 @@ class Disk:
 
 @dataclass
 class Store:
-    """One datastore: on one disk (None: NFS), on ``hosts``. ``label`` is what the host calls it; ``over`` is the datastore that it is over NFS."""
+    """One datastore: on one disk (None: NFS), on ``hosts``. ``label`` is what the host calls it; ``over`` is the datastore that it is over NFS.
+
+    ``there``: it was there before, so that ``entry`` and ``index`` are its place in testbed.existing.
+    """
 
     name: str
     label: str
@@ -64,6 +67,12 @@ class Store:
     disk: Disk | None
     hosts: list[Any]
     over: Store | None = None
+    there: bool = False
+
+    @property
+    def variable(self) -> str:
+        """Its entry, as the user knows it."""
+        return f"testbed.{'existing' if self.there else 'datastores'}[{self.index}]"
 
     @property
     def target(self) -> str:

@@ -474,7 +474,7 @@ WRONG = {
     "file_system_of_another_platform": (
         ESXI,
         [("{disk: ds1}", "{disk: ds1, hosts: esxi01, type: ext4}")],
-        ["testbed.datastores[0].type is 'ext4', which esxi01 cannot make: use vmfs or rdm or nfs or existing."],
+        ["testbed.datastores[0].type is 'ext4', which esxi01 cannot make: use vmfs or rdm or nfs."],
     ),
     "windows_name_with_underscore": (
         WINDOWS,

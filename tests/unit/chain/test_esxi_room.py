@@ -17,7 +17,8 @@ all:
   testbed_id: lab
   testbed:
     disks: [{name: ds1, size: 80GiB}]
-    datastores: [{disk: ds1}, {type: existing, name: RAID 10}]
+    datastores: [{disk: ds1}]
+    existing: [{name: RAID 10, kind: esxi_datastore, access: write}]
     guests:
       - name: ram
         datastore: ds1
@@ -81,7 +82,7 @@ def test_what_just_fits_is_good():
             "datastore RAID 10",
             {"datastores": {"raid-10": {"free_mib": 1, "accessible": True}, "a": {"free_mib": 2, "accessible": True}}},
             "is not there",
-            "write one of the host's datastores in testbed.datastores[1].name: a, raid-10",
+            "write one of the host's datastores in testbed.existing[0].name: a, raid-10",
         ),
         (
             "datastore RAID 10",

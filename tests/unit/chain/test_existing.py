@@ -211,7 +211,11 @@ def sentences(text, **more):
         ("export: /volume1/vms", "export: volume1", ["existing[0].export is 'volume1'", "absolute path"]),
         (", export: /volume1/vms", "", ["existing[0].export is not set", "nfs needs it"]),
         ("path: /tank/vms, ", "", ["existing[1].path is not set"]),
-        ("kind: path,", "kind: folder,", ["existing[1].kind is 'folder'", "device, guest, iscsi, nfs, path, smb"]),
+        (
+            "kind: path,",
+            "kind: folder,",
+            ["existing[1].kind is 'folder'", "device, esxi_datastore, guest, iscsi, nfs, path, smb"],
+        ),
         ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
         (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),
         ("naa: 6001405aa", "naa: 6001405aa, server: x", ["existing[2].server is not a word", "use kind nfs"]),
@@ -232,7 +236,9 @@ def test_a_host_of_another_system_is_refused():
     windows = NAS.replace("ansible_host: 192.0.2.21", "ansible_host: 192.0.2.21, ansible_connection: psrp")
     assert any("has no Linux host" in line for line in sentences(windows))
     named = windows.replace("naa: 6001405aa", "naa: 6001405aa, hosts: [clients]")
-    assert any("client01 does not run Linux" in line for line in sentences(named))
+    assert any(
+        "client01 runs Windows, and storage of kind device is of Linux hosts" in line for line in sentences(named)
+    )
 
 
 def test_two_layers_of_one_name_are_refused():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -20,6 +21,7 @@ from places import ROOT
 # {kind: the words of an entry, with each of its own words}
 EXAMPLES = {
     "device": {"path": "/dev/sdq", "serial": "S1", "naa": "6001405aa", "wwid": "naa.6001405aa", "uuid": "LVM-a"},
+    "esxi_datastore": {},
     "guest": {"serial": "S1", "naa": "6001405aa", "wwid": "naa.6001405aa", "uuid": "LVM-a"},
     "iscsi": {
         "portal": "192.0.2.10",
@@ -51,6 +53,8 @@ EXAMPLES = {
         "file": "a.img",
     },
 }
+# The inventory says this of hosts of a platform.
+PLATFORMS = {"esxi": {"testbed_esxi": {"is": "set"}}, "windows": {"testbed_windows": True}}
 # Kinds on a server, with its port; the others are on a disk of the host, or where the host has it mounted.
 SERVERS = {"iscsi": 3260, "nfs": 2049, "smb": 445}
 # What a guest's entry has in the place of a disk.
@@ -59,6 +63,7 @@ FOLDER = {"path": "/data", "file": "a.img"}
 WRITING = {existing_storage.OWN_SIZE}
 # Kinds that new_lab never writes, and why.
 NOT_OFFERED = {
+    "esxi_datastore": "new_lab asks Linux hosts what they have",
     "iscsi": "a session that is there is offered as the device that it shows; new_lab knows no portal of others",
     "smb": "a share that is mounted is offered as the path where it is; new_lab knows no password of others",
 }
@@ -69,8 +74,9 @@ def lab_with(kind: str, words: dict) -> str:
     own = yaml.safe_dump(
         {"existing": [{"name": "it", "kind": kind, **words}]}, default_flow_style=True, width=9999
     ).strip()
-    group = "guests" if kind == "guest" else "clients"
-    return f"all: {{testbed_id: lab, testbed: {own}}}\n{group}: {{host01: {{ansible_host: 192.0.2.21}}}}\n"
+    group = {"guest": "guests", "esxi_datastore": "hypervisors"}.get(kind, "clients")
+    host = {"ansible_host": "192.0.2.21", **PLATFORMS.get(existing_storage.KINDS[kind].platform, {})}
+    return f"all: {{testbed_id: lab, testbed: {own}}}\n{group}: {{host01: {json.dumps(host)}}}\n"
 
 
 def test_each_kind_has_an_example_with_all_of_its_words():
@@ -104,7 +110,7 @@ def test_show_draws_it_in_words(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_doctor_looks_for_its_server(kind):
-    peers = doctor.needs(expanded(lab_with(kind, EXAMPLES[kind])), "host01")["peers"]
+    peers = doctor.needs(expanded(lab_with(kind, EXAMPLES[kind])), "host01").get("peers", [])
     assert peers == ([{"address": "192.0.2.10", "port": SERVERS[kind]}] if kind in SERVERS else [])
 
 
@@ -122,7 +128,7 @@ def test_diagnose_looks_at_the_way_to_its_server(kind):
         it["portal"]["address"] for it in targets
     ]
     assert addresses == (["192.0.2.10"] if kind in SERVERS else [])
-    if kind == "iscsi":
+    if kind in existing_storage.ELSEWHERE:
         return
     plain = {key: option.get("default") for key, option in attached.SPEC["entries"]["options"].items()}
     layer = attached._layer({**plain, **entries[0]}, path="/p", size_bytes=1, identity={})
@@ -153,8 +159,9 @@ def test_the_pages_have_a_row_for_it(kind):
 
 
 def test_the_role_attaches_what_the_description_has():
-    """All but LUNs, which the role iscsi_initiator logs in to; a guest's disk is one of a device or a path."""
-    kinds = {existing_storage._role_kind({"kind": kind, **EXAMPLES[kind]}) for kind in KINDS}
+    """All but the kinds of other roles; a guest's disk is one of a device or a path."""
+    linux = [kind for kind in KINDS if existing_storage.KINDS[kind].platform == "linux"]
+    kinds = {existing_storage._role_kind({"kind": kind, **EXAMPLES[kind]}) for kind in linux}
     assert kinds | {"path"} == {*attached.NEEDED, "iscsi"}
     text = (ROOT / "roles/existing_storage/meta/argument_specs.yml").read_text(encoding="utf-8")
     assert [kind for kind in attached.NEEDED if f"C({kind})" not in text] == []

@@ -14,7 +14,7 @@ all:
   testbed_id: lab
   testbed:
     disks: []
-    datastores: [{{type: existing, name: local1, hosts: [esxi01]}}]
+    existing: [{{name: local1, kind: esxi_datastore, hosts: [esxi01], access: write}}]
     guests:
       - name: windows
         host: win01

@@ -649,6 +649,13 @@ def test_the_layer_of_a_datastore_that_was_there_before_says_so():
     vmfs, nfs = (layer_of(wanted, each, None) for each in (volume(version=5), volume(type="NFS", remote="nas:/vol7")))
     other = layer_of(wanted, None, None, {"type": "vsan", "accessible": True, "size_bytes": 7 << 40, "free_bytes": 9})
     assert (other["detail"], other["size_bytes"]) == ({"provider": "existing", "filesystem": "vsan"}, 7 << 40)
-    assert vmfs["identity"] == {"uuid": "u-1", "datastore": "ds1"} and nfs["identity"] == {"datastore": "ds1"}
+    assert vmfs["identity"] == {"naa": "6001405aa", "uuid": "u-1", "datastore": "ds1"} and nfs["identity"] == {
+        "datastore": "ds1"
+    }
     assert vmfs["detail"] == {"provider": "existing", "filesystem": "VMFS 5"}
     assert nfs["detail"] == {"provider": "existing", "filesystem": "NFS", "remote": "nas:/vol7"}
+    # Two disks below one volume name none of them.
+    both = layer_of(wanted, volume(naa=["6001405aa", "6001405bb"]), None)
+    assert "naa" not in both["identity"]
+    assert vmfs["purpose"] == nfs["purpose"] == other["purpose"] == "read"
+    assert layer_of({**wanted, "access": "write"}, volume(), None)["purpose"] == "data"

@@ -21,14 +21,19 @@ from ..nouns import Finding, Kept, Lab
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import OVERRIDDEN, Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
+from . import existing_storage
 from .nfs_export import NFS_VERSION
 
-CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm", "existing")
+CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm")
 # Metadata and journal of a file system, at least.
 FILE_SYSTEM_OVERHEAD_PERCENT = 5
 FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "nfs": "mount.nfs"}
 # ESXi makes no VMFS on less than 1.3 GB.
 VMFS_MIB = 1331
+# The type of a datastore of an ESXi host that was there before, for its role.
+THERE = "existing"
+ONLY_READ = "datastore of the host, which was there before, only read"
+WITH_GUESTS = "datastore of the host, which was there before, with disks of guests"
 PROVIDERS = {"linux": "filesystem", "esxi": "esxi", "windows": "ntfs"}
 
 
@@ -51,6 +56,7 @@ class Datastore(Stage):
 
     def describe(self, context: Context) -> None:
         _stores(context)
+        context.testbed.stores += existing_storage.datastores(context.testbed)
 
     def derive(self, context: Context) -> None:
         for name in context.testbed.targets + context.testbed.initiators:
@@ -70,7 +76,10 @@ class Datastore(Stage):
             what = store.get("filesystem") or store.get("type") or ("VMFS" if host.platform == "esxi" else "NTFS")
             where = f" at {store['mount_point']}" if store.get("mount_point") else ""
             name = f"{store.get('name')}{suffix}"
-            layers.append(layer_of("datastore", name, host, store.get("layer"), "scratch", f"{what}{where}"))
+            purpose = "scratch"
+            if what == THERE:
+                purpose, what = ("data", WITH_GUESTS) if store.get("access") == "write" else ("read", ONLY_READ)
+            layers.append(layer_of("datastore", name, host, store.get("layer"), purpose, f"{what}{where}"))
         return layers
 
     def check_disk(self, testbed: Testbed, disk: Disk) -> list[Problem]:
@@ -115,7 +124,7 @@ def _stores(context: Context) -> None:
         variable = f"testbed.datastores[{index}]"
         if entry.get("nfs"):
             continue
-        if entry.get("type") in ("nfs", "existing"):
+        if entry.get("type") == "nfs":
             hosts = context.resolve(
                 f"{variable}.hosts",
                 entry.get("hosts", testbed.initiators),
@@ -162,12 +171,7 @@ def _datastores(context: Context, host: Host) -> None:
         PROVIDERS[host.platform],
         f"{host.name} runs {host.platform.capitalize()}",
     )
-    described = [
-        _store_over_nfs(context, store, store.over)
-        if store.over
-        else _STORES[host.platform](_below(store, host), store, place)
-        for place, store in enumerate(stores)
-    ]
+    described = [_store(context, host, store, place) for place, store in enumerate(stores)]
     context.derive(host, "datastore_datastores", described, "testbed.datastores")
     context.derive(
         host,
@@ -175,6 +179,17 @@ def _datastores(context: Context, host: Host) -> None:
         _esxi_names(context) if host.platform == "esxi" else [],
         "the ESXi hosts of the testbed",
     )
+
+
+def _store(context: Context, host: Host, store: Store, place: int) -> dict[str, Any]:
+    """A datastore for the role."""
+    if store.over:
+        return _store_over_nfs(context, store, store.over)
+    if store.there:
+        below = existing_storage.below_datastore(context.testbed, store, host.name)
+        access = {"access": "write"} if existing_storage.written(store.entry) else {}
+        return {"name": store.label, "type": THERE, **access, **({"layer": below} if below else {})}
+    return _STORES[host.platform](_below(store, host), store, place)
 
 
 def _esxi_names(context: Context) -> list[str]:
@@ -253,8 +268,6 @@ def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
     entry, kind = store.entry, store.entry.get("type", "vmfs")
     if kind == "nfs":
         return {"name": store.label, "type": "nfs", "server": entry.get("server"), "path": entry.get("path")}
-    if kind == "existing":
-        return {"name": store.label, "type": "existing"}
     if kind == "rdm":
         return {
             "name": store.label,
@@ -285,8 +298,8 @@ def _store_names(_lab: Lab, testbed: Testbed) -> list[Problem]:
 def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
     problems = []
     for store in testbed.stores:
-        variable = f"testbed.datastores[{store.index}]"
-        if store.over:
+        variable = store.variable
+        if store.over or store.there:
             continue
         kinds = {testbed.hosts[name].platform for name in store.hosts}
         kind = store.entry.get("type") or {"linux": "ext4", "windows": "ntfs", "esxi": "vmfs"}.get(
@@ -301,7 +314,7 @@ def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
                     "name one host, or give each a disk of its own",
                 )
             )
-        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs", "existing")}
+        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs")}
         for name in store.hosts:
             platform = testbed.hosts[name].platform
             if kind not in fits[platform]:
@@ -322,8 +335,6 @@ def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
                     "leave it out",
                 )
             )
-        if kind == "existing":
-            problems += _store_of_others(store, variable)
         if kind == "nfs":
             problems += [
                 Problem(f"{variable}.{key}", None, "is not set", "name the NFS server and the path that it exports")
@@ -340,18 +351,6 @@ def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
                 )
             )
         problems += _room(testbed, store, variable)
-    return problems
-
-
-def _store_of_others(store: Store, variable: str) -> list[Problem]:
-    """A datastore that was there before: it has a name, and nothing that would make one."""
-    problems = []
-    if not store.entry.get("name"):
-        problems.append(Problem(f"{variable}.name", None, "is not set", "write the name that the ESXi host shows"))
-    for key in ("disk", "benchmark_file", "version", "mount_point", "compatibility", "server", "path"):
-        if key in store.entry:
-            why = "is set beside type existing, whose datastore is there already"
-            problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), why, "leave it out"))
     return problems
 
 

@@ -86,14 +86,17 @@ def _memory(coming: list[Guest], room: Room) -> list[Line]:
 def _existing(testbed: Testbed, name: str, room: Room) -> list[Line]:
     lines = []
     for store in testbed.stores:
-        if store.entry.get("type") != "existing" or name not in store.hosts:
+        if not store.there or name not in store.hosts:
             continue
         known = (room.get("datastores") or {}).get(store.label)
         good = bool(known and known["accessible"])
         text = "is there" if good else "is there, and the host cannot reach it" if known else "is not there"
         others = ", ".join(sorted(room.get("datastores") or {})) or "none"
-        variable = f"testbed.datastores[{store.index}].name"
-        remedy = "bring its device back" if known else f"write one of the host's datastores in {variable}: {others}"
+        remedy = (
+            "bring its device back"
+            if known
+            else f"write one of the host's datastores in {store.variable}.name: {others}"
+        )
         lines.append((f"datastore {store.label}", good, text, remedy))
     return lines
 
@@ -106,7 +109,7 @@ def _space(testbed: Testbed, coming: list[Guest], room: Room) -> list[Line]:
         for disk in mappings(esxi.get("disks")):
             place = disk.get("datastore") or esxi.get("datastore")
             wanted[str(place)] = wanted.get(str(place), 0) + (disk.get("size_mib") or 0)
-    made = {store.label for store in testbed.stores if store.entry.get("type") != "existing"}
+    made = {store.label for store in testbed.stores if not store.there}
     lines = []
     for place, size in wanted.items():
         known = (room.get("datastores") or {}).get(place)

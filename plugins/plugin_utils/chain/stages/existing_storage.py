@@ -13,6 +13,7 @@ from ....module_utils.core.failure import Failure
 from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.luns import CHAP_SPEC
+from ....module_utils.esxi.datastore import NAME_REMEDY, is_name
 from ....module_utils.linux.clients import smb
 from ....module_utils.linux.clients.attached import NEEDED, PORTS
 from ....module_utils.linux.disks.device_safety import PROOFS
@@ -21,7 +22,7 @@ from ..device import OVERWRITTEN, Device, given_of
 from ..nouns import Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Judge, Needs, Stage
-from ..testbed import Context, Host, Testbed, is_by_hand, mappings
+from ..testbed import Context, Host, Store, Testbed, is_by_hand, mappings
 
 STAGE = "existing_storage"
 VARIABLE = "existing_storage_entries"
@@ -30,15 +31,17 @@ OWN_SIZE = "benchmark_file"
 
 
 class Kind(NamedTuple):
-    """A kind of storage: the kind of its layer outside of guests, the words that it has, and the words that it needs."""
+    """A kind of storage: the kind of its layer outside of guests, the words that it has, the words that it needs, and the platform of its hosts."""
 
     layer: str
     words: tuple[str, ...]
     needed: tuple[str, ...] = ()
+    platform: str = "linux"
 
 
 KINDS = {
     "device": Kind("initiator", ("path", *PROOFS)),
+    "esxi_datastore": Kind("datastore", (), platform="esxi"),
     "guest": Kind("guest", ("path", *PROOFS, "file", OWN_SIZE)),
     "iscsi": Kind("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC), ("portal", "iqn")),
     "nfs": Kind("datastore", ("server", "export", "nfs_version", "mount_options", "file", OWN_SIZE), NEEDED["nfs"]),
@@ -49,10 +52,16 @@ KINDS = {
         NEEDED["smb"],
     ),
 }
+# The role datastore publishes it, as it does every datastore of an ESXi host.
+STORE = "esxi_datastore"
+# The names of platforms, for sentences.
+PLATFORMS = {"linux": "Linux", "windows": "Windows", "esxi": "ESXi"}
 # Kinds outside of guests: inside of them both are of kind guest.
 OUTSIDE = ("device", "path")
 # An address with a port or without; one of IPv6 is in brackets.
 PORTAL = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
+# {kind: the role that attaches it}, of all that the role existing_storage does not.
+ELSEWHERE = {"iscsi": "iscsi_initiator", STORE: "datastore"}
 COMMON = ("name", "kind", "hosts", "on", "access")
 # {kind of the role: the command that its host needs}
 COMMANDS = {"nfs": "mount.nfs", "smb": "mount.cifs", "device": "blkid"}
@@ -63,19 +72,20 @@ Entry = dict[str, Any]
 
 
 class Hosts(NamedTuple):
-    """The hosts of a testbed, as far as existing storage depends on them."""
+    """The hosts of a testbed, as far as existing storage depends on them. suffixes: what the names of layers of an ESXi host's datastores end in."""
 
     platforms: dict[str, str]
     initiators: list[str]
     guests: list[str]
     groups: dict[str, list[str]]
+    suffixes: dict[str, str]
 
-    def readers(self) -> list[str]:
-        return [name for name, platform in self.platforms.items() if platform == "linux"]
+    def readers(self, kind: str) -> list[str]:
+        return [name for name, platform in self.platforms.items() if platform == KINDS[kind].platform]
 
     def of(self, entry: Entry) -> list[str]:
         """The hosts that read an entry: those that it names, by default all clients and hypervisors, or without these all guests; of kind guest all guests."""
-        readers = self.readers()
+        readers = self.readers(entry["kind"])
         if "hosts" not in entry:
             guests = [name for name in readers if name in self.guests]
             return (
@@ -98,33 +108,73 @@ def with_words(description: Any) -> Any:
     return {**description, "existing": entries}
 
 
+def moved(description: Any, problems: list[Problem]) -> Any:
+    """The description without datastores in the words of before kind esxi_datastore, each a problem that says the words of today."""
+    if not isinstance(description, dict) or not isinstance(description.get("datastores"), list):
+        return description
+    kept = []
+    for index, entry in enumerate(description["datastores"]):
+        if isinstance(entry, dict) and entry.get("type") == "existing":
+            why = "and storage that was there before is described in testbed.existing"
+            name = entry.get("name") or "the name that the ESXi host shows"
+            remedy = f"write {{name: {name}, kind: {STORE}, access: write}} there, and leave this entry out"
+            problems.append(Problem(f"testbed.datastores[{index}].type", "'existing'", why, remedy))
+        else:
+            kept.append(entry)
+    return {**description, "datastores": kept}
+
+
 def derived(described: list[Entry], hosts: Hosts) -> dict[str, list[Entry]]:
     """{host: entries of the role existing_storage}; LUNs that a host logs in to are sessions of the role iscsi_initiator."""
+    return _derived(described, hosts)[0]
+
+
+def _derived(described: list[Entry], hosts: Hosts) -> tuple[dict[str, list[Entry]], dict[tuple[str, str], str]]:
+    """derived(), and {(name of an entry, host): name of its layer}, with the empty host for its first one."""
     by_host: dict[str, list[Entry]] = {}
     names: dict[tuple[str, str], str] = {}
     suffixes = _lun_suffixes(described, hosts)
     for entry in described:
-        layer_kind, own_words, _needed = KINDS[entry["kind"]]
+        known_kind = KINDS[entry["kind"]]
         role_kind = _role_kind(entry)
         renamed = RENAMED.get(role_kind, {})
-        words = {renamed.get(key, key): value for key, value in entry.items() if key in own_words}
+        words = {renamed.get(key, key): value for key, value in entry.items() if key in known_kind.words}
         for place, host in enumerate(hosts.of(entry)):
-            kind = "guest" if host in hosts.guests else layer_kind
+            kind = "guest" if host in hosts.guests else known_kind.layer
             # Hosts that share it need names of their own for their layers: the first keeps the plain one.
-            suffix = suffixes.get(host, "") if entry["kind"] == "iscsi" else f"-{host}" if place else ""
+            suffix = f"-{host}" if place else ""
+            if entry["kind"] in ELSEWHERE:
+                suffix = (hosts.suffixes if entry["kind"] == STORE else suffixes).get(host, "")
             name = f"{entry['name']}{suffix}"
             names[entry["name"], host] = f"{kind}-{name}"
             names.setdefault((entry["name"], ""), f"{kind}-{name}")
             access = {"access": "write"} if written(entry) else {}
             known = {"name": name, "kind": role_kind, "layer_kind": kind, **access, **words}
-            if entry["kind"] != "iscsi":
+            if entry["kind"] not in ELSEWHERE:
                 by_host.setdefault(host, []).append({**known, "on": entry.get("on")})
     for host, listed in by_host.items():
         for known in listed:
             below = known.pop("on")
             parent = names.get((below, host)) or names.get((below, ""))
             known.update({"parent": parent} if below and parent else {})
-    return by_host
+    return by_host, names
+
+
+def datastores(testbed: Testbed) -> list[Store]:
+    """The datastores of ESXi hosts that were there before."""
+    hosts = hosts_of(testbed)
+    return [
+        Store(entry["name"], entry["name"], entry, index, None, hosts.of(entry), there=True)
+        for index, entry in enumerate(testbed.description["existing"])
+        if entry["kind"] == STORE
+    ]
+
+
+def below_datastore(testbed: Testbed, store: Store, host: str) -> str | None:
+    """The layer that a datastore of an ESXi host is on by its description."""
+    names = _derived(testbed.description["existing"], hosts_of(testbed))[1]
+    below = store.entry.get("on")
+    return (names.get((below, host)) or names.get((below, ""))) if below else None
 
 
 def _role_kind(entry: Entry) -> str:
@@ -282,6 +332,15 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     if size is not None and not written(entry):
         why = "but nothing is written without access: write"
         wrong.append(Problem(f"{variable}.{OWN_SIZE}", f"'{size}MiB'", why, "remove it, or add access: write"))
+    if kind == STORE and not is_name(entry["name"]):
+        wrong.append(
+            Problem(
+                f"{variable}.name",
+                shown(entry["name"]),
+                "",
+                f"write the name that the ESXi host shows; {NAME_REMEDY[0].lower()}{NAME_REMEDY[1:]}",
+            )
+        )
     if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
         why = "does not identify the LUN that is to be overwritten"
         wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
@@ -356,19 +415,20 @@ def _session(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
 
 
 def _hosts(variable: str, entry: Entry, hosts: Hosts) -> list[Problem]:
-    wrong, readers = [], hosts.readers()
+    wrong, readers = [], hosts.readers(entry["kind"])
+    wanted = KINDS[entry["kind"]].platform
     for word in entry.get("hosts", []):
         for name in hosts.groups.get(word, [word]):
             platform = hosts.platforms.get(name)
             if platform is None:
                 why, remedy = "which is not a host of this testbed", did_you_mean(word, readers)
                 wrong.append(Problem(f"{variable}.hosts", shown(word), why, remedy))
-            elif platform != "linux":
-                why = f"but {name} does not run Linux, and existing storage is read on Linux hosts only"
-                wrong.append(Problem(f"{variable}.hosts", shown(word), why, "name Linux hosts"))
+            elif platform != wanted:
+                why = f"but {name} runs {PLATFORMS[platform]}, and storage of kind {entry['kind']} is of {PLATFORMS[wanted]} hosts"
+                wrong.append(Problem(f"{variable}.hosts", shown(word), why, f"name {PLATFORMS[wanted]} hosts"))
     if not wrong and not hosts.of(entry):
-        why = "has no Linux host that reads it"
-        where = "guests" if entry["kind"] == "guest" else "clients"
+        why = f"has no {PLATFORMS[wanted]} host that {'has' if wanted == 'esxi' else 'reads'} it"
+        where = {"guest": "guests", STORE: "hypervisors"}.get(entry["kind"], "clients")
         wrong.append(Problem(variable, None, why, f"put the host that sees it into the group {where}"))
     misplaced = [name for name in hosts.of(entry) if (name in hosts.guests) != (entry["kind"] == "guest")]
     if not wrong and misplaced and entry["kind"] == "guest":
@@ -411,7 +471,8 @@ def hosts_of(testbed: Testbed) -> Hosts:
     guests = testbed.groups.get("guests", [])
     members = dict.fromkeys([*testbed.targets, *testbed.initiators, *guests])
     platforms = {name: testbed.hosts[name].platform for name in members}
-    return Hosts(platforms, testbed.initiators, guests, testbed.groups)
+    suffixes = {name: testbed.hosts[name].variables.get("iscsi_initiator_layer_suffix", "") for name in members}
+    return Hosts(platforms, testbed.initiators, guests, testbed.groups, suffixes)
 
 
 class ExistingStorage(Stage):
@@ -433,6 +494,8 @@ class ExistingStorage(Stage):
             if name in by_host or built or VARIABLE in host.own:
                 context.derive(host, VARIABLE, by_host.get(name, []), "testbed.existing")
                 host.only_reads = name in testbed.initiators and host.platform == "linux"
+            # Its software iSCSI adapter stays off where the testbed has no LUN for it.
+            host.only_reads |= any(store.there and name in store.hosts for store in testbed.stores)
 
     def runs_on(self, context: Context, host: Host) -> bool:
         return VARIABLE in host.variables

@@ -17,7 +17,7 @@ from ..nouns import Finding, Kept, Lab
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
-from . import esxi_room
+from . import esxi_room, existing_storage
 
 # For all machines of the embedded lab. Without no_timer_check the kernel counts ticks while it starts, and panics where a busy computer held them back.
 KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on no_timer_check"
@@ -68,7 +68,7 @@ class GuestVm(Stage):
         return layers
 
     def checks(self) -> dict[str, Judge]:
-        return {"guests": _unfit_guests, "machine names": _doubled_machine}
+        return {"guests": _guests_and_places, "machine names": _doubled_machine}
 
     def changes(self) -> dict[str, Changes]:
         return {"guests": _guests_kept}
@@ -274,6 +274,42 @@ def _served(guest: dict[str, Any], keeper: Host) -> list[dict[str, Any]]:
     """The disks of a guest that the host serves over NBD."""
     disks = [guest[key] for key in ("data_disk", "raw_disk") if key in guest]
     return [disk for disk in disks if disk.get("transport") == "nbd" and disk.get("host") == keeper.name]
+
+
+def _guests_and_places(lab: Lab, testbed: Testbed) -> list[Problem]:
+    return [*_unfit_guests(lab, testbed), *_on_storage_of_others(testbed)]
+
+
+def _on_storage_of_others(testbed: Testbed) -> Iterator[Problem]:
+    """Guests whose files would be made on a datastore that is only read."""
+    kept = {
+        (host, store.label): store
+        for store in testbed.stores
+        if store.there and not existing_storage.written(store.entry)
+        for host in store.hosts
+    }
+    described = {entry["name"]: index for index, entry in enumerate(testbed.description.get("guests", []))}
+    for host in testbed.hosts.values():
+        for place, guest in enumerate(mappings(host.variables.get("guest_vm_guests"))):
+            store = next((kept[host.name, name] for name in _written_places(guest) if (host.name, name) in kept), None)
+            index = described.get(guest.get("name"))
+            variable = f"guest_vm_guests[{place}] of {host.name}" if index is None else f"testbed.guests[{index}]"
+            if store:
+                yield Problem(
+                    variable,
+                    None,
+                    f"would have files on {store.label}, a datastore that was there before the testbed and is only read",
+                    f"name another datastore, or set access: write in {store.variable}",
+                )
+
+
+def _written_places(guest: dict[str, Any]) -> list[str]:
+    """The datastores that an ESXi host puts files of a guest on; an image that is there already is only read."""
+    esxi = guest.get("esxi") or {}
+    iso = esxi.get("iso")
+    uploaded = [iso.get("datastore")] if isinstance(iso, dict) and iso.get("src") else []
+    named = [esxi.get("datastore"), *(disk.get("datastore") for disk in mappings(esxi.get("disks"))), *uploaded]
+    return [str(name) for name in named if name]
 
 
 def _unfit_guests(lab: Lab, testbed: Testbed) -> list[Problem]:

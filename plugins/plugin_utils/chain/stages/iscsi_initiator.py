@@ -182,7 +182,11 @@ def _suffixes(context: Context, hosts: list[Host]) -> None:
             for lun in mappings(session.get("luns"))
             if lun.get("layer_kind", "initiator") == "initiator"
         }
-        mine |= {("nfs", store.label) for store in context.testbed.stores if store.over and host.name in store.hosts}
+        mine |= {
+            ("store", store.label)
+            for store in context.testbed.stores
+            if (store.over or store.there) and host.name in store.hosts
+        }
         suffix = f"-{host.name}" if mine & taken else ""
         taken |= mine
         because = "whether another host before it has the same LUN"
