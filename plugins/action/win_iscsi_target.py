@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.steps import shown
 from ..module_utils.linux.exports import iscsi_target
-from ..plugin_utils.windows import target
+from ..plugin_utils.windows import target, target_want
 from ..plugin_utils.windows.action import WindowsAction
 from ..plugin_utils.windows.host import serving
 
@@ -21,7 +21,7 @@ class ActionModule(WindowsAction):
         return sorted(set(files) | set(self.memory.data.get("files", [])))
 
     def present(self, params: dict, state: dict) -> dict:
-        targets = target.check(params)
+        targets = target_want.check(params)
         if not serving(state) and not self._task.check_mode:
             raise Failure(
                 "service_stopped",

@@ -10,7 +10,7 @@ import copy
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import INITIATOR_KEYS
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import target
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import target_want
 
 IQN = "iqn.2026-11.test:t"
 LAYERS = {
@@ -63,7 +63,7 @@ def check(*targets) -> list:
         "allow_no_chap": False,
         "allow_any_address": False,
     }
-    return target.check(given)
+    return target_want.check(given)
 
 
 def test_what_is_complete_is_taken():
