@@ -41,6 +41,7 @@ FILES = {
     "plugins/module_utils/engines/fio_figures.py": ENGINES,
     "plugins/module_utils/engines/hammerdb.py": STORED,
     "plugins/module_utils/engines/icf.py": STORED,
+    "plugins/module_utils/engines/icf_writer.py": STORED,
     "plugins/module_utils/engines/iometer.py": STORED,
     "plugins/module_utils/engines/iometer_file.py": STORED,
     "plugins/module_utils/engines/jetstress.py": STORED,

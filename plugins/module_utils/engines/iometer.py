@@ -25,7 +25,7 @@ from ..result import result as schema
 from ..result.schema import Figures, Latency, LatencyBins, Measured, Series
 from ..workload.point import Point, Server
 from ..workload.workload import SECTOR_BYTES, Range, Workload, extent
-from . import icf
+from . import icf, icf_writer
 from .engine import GRACE_S, ByTime, Place, Start, start
 from .iometer_file import Block, Row, Run, Spec, runs_of, unreadable
 
@@ -379,8 +379,8 @@ class Iometer(ByTime):
 
     def check(self, point: Point) -> None:
         extent(point["workload"], point["size_bytes"])
-        icf.target_of(point["path"])
-        icf.check([point["workload"]])
+        icf_writer.target_of(point["path"])
+        icf_writer.check([point["workload"]])
 
     def check_disk(self, path: str, disk: Mapping[str, object]) -> None:
         if disk["sector_bytes"] != SECTOR_BYTES:
@@ -409,7 +409,7 @@ class Iometer(ByTime):
     @staticmethod
     def _share_file(workloads: list[Workload]) -> bool:
         """Whether one configuration runs these in this order."""
-        return icf.group(workloads) == [workloads]
+        return icf_writer.group(workloads) == [workloads]
 
     @staticmethod
     def _workloads(points: list[Point]) -> list[Workload]:
@@ -427,7 +427,7 @@ class Iometer(ByTime):
         on_file = not path.startswith("\\\\")
         port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
         workloads = self._workloads(points)
-        job = {self.job_file: icf.write(workloads, [icf.target_of(path)]).replace("\n", "\r\n")}
+        job = {self.job_file: icf_writer.write(workloads, [icf_writer.target_of(path)]).replace("\n", "\r\n")}
         limit_s: float = LOGIN_S + GRACE_S
         limit_s += sum(workload["ramp_s"] + workload["runtime_s"] + BETWEEN_TESTS_S for workload in workloads)
         files = ["/c", f"{folder}\\{self.job_file}", "/r", f"{folder}\\{self.raw_file}"]
@@ -452,7 +452,7 @@ class Iometer(ByTime):
         tests = list(enumerate(results(text))) if text else []
         done = [(position, test) for position, test in tests if "job_name" in test or "total" in test]
         places: dict[str, int | None] = {point["point_id"]: None for point in points}
-        for point, (name, depth), (position, test) in zip(points, icf.steps(self._workloads(points)), done):
+        for point, (name, depth), (position, test) in zip(points, icf_writer.steps(self._workloads(points)), done):
             if (test.get("job_name", name), test.get("workload", {}).get("queue_depth", depth)) != (name, depth):
                 break
             places[point["point_id"]] = position

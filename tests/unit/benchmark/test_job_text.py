@@ -10,7 +10,7 @@ import os
 import pytest
 from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio_job, icf
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio_job, icf_writer
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.engine import Place
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
@@ -52,7 +52,7 @@ def made(monkeypatch) -> list:
 
         return making
 
-    for module, name in ((fio_job, "_render"), (diskspd, "argv"), (icf, "write")):
+    for module, name in ((fio_job, "_render"), (diskspd, "argv"), (icf_writer, "write")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     return texts
 

@@ -17,7 +17,7 @@ from ansible_collections.storlab.testbed.plugins.filter.hammerdb_results import 
 from ansible_collections.storlab.testbed.plugins.filter.icf_workloads import FilterModule as IcfFilter
 from ansible_collections.storlab.testbed.plugins.filter.iometer_results import FilterModule as IometerFilter
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, hammerdb, icf, iometer
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, hammerdb, icf, icf_writer, iometer
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -227,8 +227,8 @@ def grid() -> list:
 
 
 def test_icf_of_a_grid_is_one_file_and_one_worker():
-    assert icf.group(grid()) == [grid()]
-    written = icf.write(grid(), ['1: "RAM"'], description="VMFS, RDM")
+    assert icf_writer.group(grid()) == [grid()]
+    written = icf_writer.write(grid(), ['1: "RAM"'], description="VMFS, RDM")
     assert written.startswith("Version 1.1.0 \n") and written.endswith("Version 1.1.0 \n")
     assert written.count("'Access specification name,default assignment") == 45 and written.count("\n'Worker\n") == 1
     assert (
@@ -246,31 +246,31 @@ def test_icf_of_a_grid_is_one_file_and_one_worker():
 )
 def test_icf_cycles_outstanding_ios(depths, cycle):
     wanted = [normalise({"block_size": size, "queue_depth": depth}) for size in ("4k", "64k") for depth in depths]
-    assert len(icf.group(wanted)) == 1
-    written = icf.write(wanted, ['G: "DATA"'])
+    assert len(icf_writer.group(wanted)) == 1
+    written = icf_writer.write(wanted, ['G: "DATA"'])
     assert ("CYCLE_OUTSTANDING_IOS" in written) == (cycle is not None) and (cycle is None or cycle in written)
     assert [entry["workload"] for entry in icf.workloads(written)] == wanted
 
 
 def test_icf_depths_that_are_no_cycle_take_a_file_each():
     wanted = [normalise({"queue_depth": depth}) for depth in (1, 7, 8)]
-    assert icf.group(wanted) == [[one] for one in wanted]
+    assert icf_writer.group(wanted) == [[one] for one in wanted]
     with pytest.raises(Failure, match=r"queue_depth \[1, 7, 8\]"):
-        icf.write(wanted, ['1: "RAM"'])
+        icf_writer.write(wanted, ['1: "RAM"'])
 
 
 def test_icf_divides_what_one_file_cannot_hold():
     wanted = [normalise({"workers": workers, "queue_depth": depth}) for workers in (1, 4) for depth in (1, 2)]
-    assert icf.group(wanted) == [wanted[:2], wanted[2:]]
-    written = icf.write(wanted[2:], ['1: "RAM"'])
+    assert icf_writer.group(wanted) == [wanted[:2], wanted[2:]]
+    written = icf_writer.write(wanted[2:], ['1: "RAM"'])
     assert written.count("\n'Worker\n") == 4
     with pytest.raises(Failure, match="workers, run time, ramp and range"):
-        icf.write(wanted, ['1: "RAM"'])
+        icf_writer.write(wanted, ['1: "RAM"'])
 
 
 def test_icf_sectors_are_of_512_bytes():
     one = normalise({"range": {"offset_bytes": 1 << 20, "size_bytes": 20971520 * 512}})
-    written = icf.write([one], ["/dev/ram0"])
+    written = icf_writer.write([one], ["/dev/ram0"])
     assert "\n\t20971520,2048,2\n" in written
     assert icf.workloads(written)[0]["workload"] == one
 
@@ -293,7 +293,7 @@ def test_icf_sectors_are_of_512_bytes():
 )
 def test_icf_refuses_what_iometer_cannot_do(said, name):
     with pytest.raises(Failure) as caught:
-        icf.write([normalise(said)], ['1: "RAM"'])
+        icf_writer.write([normalise(said)], ['1: "RAM"'])
     assert caught.value.code == "workload_unsupported" and caught.value.details["variable"] == name
 
 
@@ -342,7 +342,7 @@ def expressible(draw):
 @settings(deadline=None, max_examples=200)
 @given(expressible())
 def test_icf_written_and_read_is_the_same_workload(workload):
-    (entry,) = icf.workloads(icf.write([workload], ['1: "ANY"']))
+    (entry,) = icf.workloads(icf_writer.write([workload], ['1: "ANY"']))
     pauses = "think_time_us" in workload and workload["queue_depth"] > 1
     together = workload["workers"] > 1 and workload["random_percent"] < 100
     assert entry["workload"] == workload and entry["targets"] == ['1: "ANY"']
@@ -351,7 +351,7 @@ def test_icf_written_and_read_is_the_same_workload(workload):
 
 
 def specification(*lines: str) -> str:
-    return icf.write([normalise({})], ['1: "RAM"']).replace(
+    return icf_writer.write([normalise({})], ['1: "RAM"']).replace(
         "\t4096,100,100,100,0,1,4096,0", "\n".join("\t" + line for line in lines)
     )
 
@@ -390,7 +390,7 @@ def test_icf_alignment_0_means_sectors_for_random_and_the_size_for_sequential_io
 
 
 def test_icf_workers_with_targets_of_their_own_and_cycles_of_workers():
-    two = icf.write([normalise({"workers": 3, "queue_depth": 4})], ['1: "RAM"'])
+    two = icf_writer.write([normalise({"workers": 3, "queue_depth": 4})], ['1: "RAM"'])
     assert [entry["workload"]["workers"] for entry in icf.workloads(two.replace("\tNORMAL", "\tCYCLE_WORKERS"))] == [
         1,
         2,
@@ -429,7 +429,7 @@ def test_icf_library_without_workers_gives_every_specification():
 
 
 def test_icf_workers_of_one_name_are_two_workers():
-    two = icf.write([normalise({"workers": 2, "queue_depth": 3})], ['1: "RAM"'])
+    two = icf_writer.write([normalise({"workers": 2, "queue_depth": 3})], ['1: "RAM"'])
     same = two.replace("\tWorker 2", "\tWorker 1")
     assert same != two
     (one,) = icf.workloads(same)
@@ -438,7 +438,7 @@ def test_icf_workers_of_one_name_are_two_workers():
 
 def test_icf_without_any_access_specification_is_refused():
     """Of a file whose workers rest, or that has no specification at all, no workload is made up."""
-    written = icf.write([normalise({"workers": 2})], ['1: "RAM"'])
+    written = icf_writer.write([normalise({"workers": 2})], ['1: "RAM"'])
     unassigned = re.sub(r"('Assigned access specs\n).*?('End assigned)", r"\1\2", written, flags=re.DOTALL)
     assert unassigned.count("'Assigned access specs\n'End assigned") == 2
     empty = re.sub(r"'Access specification name.*?('END access)", r"\1", unassigned, flags=re.DOTALL)
@@ -454,13 +454,13 @@ def test_icf_without_any_access_specification_is_refused():
 
 
 def test_icf_says_what_a_worker_with_three_targets_does_besides():
-    three = icf.write([normalise({"queue_depth": 7})], ['1: "A"', '2: "B"', '3: "C"'])
+    three = icf_writer.write([normalise({"queue_depth": 7})], ['1: "A"', '2: "B"', '3: "C"'])
     (one,) = icf.workloads(three)
     assert (one["workload"]["queue_depth"], one["workload"]["workers"]) == (7, 1)
     assert one["targets"] == ['1: "A"', '2: "B"', '3: "C"']
     (note,) = one["notes"]
     assert "drives 3 targets at the same time, each at this queue depth" in note
-    assert icf.workloads(icf.write([normalise({"queue_depth": 7})], ['1: "A"']))[0]["notes"] == []
+    assert icf.workloads(icf_writer.write([normalise({"queue_depth": 7})], ['1: "A"']))[0]["notes"] == []
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_icf_says_what_a_worker_with_three_targets_does_besides():
     ],
 )
 def test_icf_says_what_other_engines_make_of_it(said, words):
-    (one,) = icf.workloads(icf.write([normalise(said)], ['1: "RAM"']))
+    (one,) = icf.workloads(icf_writer.write([normalise(said)], ['1: "RAM"']))
     assert [words in note for note in one["notes"]] == [True]
 
 

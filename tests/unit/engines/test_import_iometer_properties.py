@@ -14,7 +14,7 @@ import re
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import icf, iometer
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import icf, icf_writer, iometer
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -127,10 +127,10 @@ def as_told(text: str) -> list:
     st.lists(st.sampled_from(['0: "A"', '7: "B C"', 'G: "DATA"', "/dev/sdb"]), min_size=1, max_size=3, unique=True),
 )
 def test_a_grid_written_file_by_file_and_read_again_is_the_same_grid(grid, targets):
-    files = icf.group(grid)
+    files = icf_writer.group(grid)
     assert sorted(map(str, grid)) == sorted(str(one) for members in files for one in members)
     for members in files:
-        written = icf.write(members, targets)
+        written = icf_writer.write(members, targets)
         entries = icf.workloads(written)
         assert [entry["workload"] for entry in entries] == members
         assert all(entry["targets"] == targets for entry in entries)
@@ -152,15 +152,15 @@ def test_a_grid_written_file_by_file_and_read_again_is_the_same_grid(grid, targe
             assert sorted(begins) == sorted(text.split(",")[0] for text, there in expected.items() if there)
         assert (
             [(entry["name"], entry["workload"]["queue_depth"]) for entry in entries]
-            == icf.steps(members)
+            == icf_writer.steps(members)
             == as_told(written)
         )
         assert written.count("\n'Worker\n") == members[0]["workers"]
         # IOMeter reads lines into a buffer of 200 characters, and keeps 127 of a name.
         assert max(map(len, written.split("\n"))) < 200 and all(
-            len(name) < 128 and "," not in name for name, _depth in icf.steps(members)
+            len(name) < 128 and "," not in name for name, _depth in icf_writer.steps(members)
         )
-        assert icf.write([entry["workload"] for entry in entries], targets) == written
+        assert icf_writer.write([entry["workload"] for entry in entries], targets) == written
         assert [entry["workload"] for entry in icf.workloads(written.replace("\n", "\r\n"))] == members
 
 

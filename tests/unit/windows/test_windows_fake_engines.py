@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import engines
 import places
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio, icf, iometer
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio, icf_writer, iometer
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import script_text
 from world import Host, World
@@ -152,7 +152,7 @@ class Bench:
         return self.finished(), self.read("diskspd.xml")
 
     def iometer(self, workloads: list, path: str = RAW, **changed) -> tuple:
-        text = icf.write(workloads, [icf.target_of(path)])
+        text = icf_writer.write(workloads, [icf_writer.target_of(path)])
         given = {"Session": "interactive", "LicenceVersion": "1.1.0"}
         if path[1] == ":":
             given.update(Link="T:\\iobw.tst", LinkTarget=path)
@@ -556,7 +556,7 @@ def test_iometer_is_read_as_what_was_asked_in_its_order(bench, path):
     assert (state["state"], state["ended"]["exit_code"], state["ended"]["timed_out"]) == ("ended", 0, False)
     found = iometer.results(text)
     assert [(one["status"], one["failures"]) for one in found] == [("measured", [])] * 4
-    assert [(one["job_name"], one["workload"]["queue_depth"]) for one in found] == icf.steps(asked)
+    assert [(one["job_name"], one["workload"]["queue_depth"]) for one in found] == icf_writer.steps(asked)
     # IOMeter does not tell the ramp.
     assert [one["workload"] for one in found] == [{**one, "ramp_s": 0} for one in asked]
     assert len({one["total"]["iops"] for one in found}) == 4
@@ -601,7 +601,7 @@ def test_iometer_appends_to_what_is_there(bench):
     bench.start(
         IOMETER,
         words,
-        {"iometer.icf": icf.write(grid()[:1], ['1: "x"']), "iometer.csv": before},
+        {"iometer.icf": icf_writer.write(grid()[:1], ['1: "x"']), "iometer.csv": before},
         Session="interactive",
         LicenceVersion="1.1.0",
     )
@@ -625,7 +625,7 @@ def test_iometer_hangs_at_a_window_that_nobody_sees(bench, changed):
     bench.start(
         IOMETER,
         ["none"],
-        {"x.icf": "", "iometer.icf": icf.write(grid()[:1], ['1: "x"'])},
+        {"x.icf": "", "iometer.icf": icf_writer.write(grid()[:1], ['1: "x"'])},
         **{"Session": "interactive", "Arguments": "/c iometer.icf /r y.csv", "LicenceVersion": "1.1.0", **changed},
     )
     assert bench.finished(599)["state"] == "running"
@@ -642,7 +642,7 @@ def test_iometer_shows_no_disk_with_partitions(bench, path, targets):
 
 
 def test_iometer_reports_a_damaged_configuration(bench):
-    sound = icf.write(grid()[:1], ['1: "x"'])
+    sound = icf_writer.write(grid()[:1], ['1: "x"'])
     for text in ("nonsense", sound.replace("'Ramp Up", "'Rampe Up"), sound.replace(",100,70", ",90,70")):
         bench.start(
             IOMETER, ["/c", "a.icf", "/r", "b.csv"], {"a.icf": text}, Session="interactive", LicenceVersion="1.1.0"
@@ -665,7 +665,7 @@ def test_link_and_licence_are_there_for_the_run_only(bench):
     bench.start(
         IOMETER,
         ["/c", "a.icf", "/r", "b.csv"],
-        {"a.icf": icf.write(grid()[:1], ['T: "x"'])},
+        {"a.icf": icf_writer.write(grid()[:1], ['T: "x"'])},
         Session="interactive",
         LicenceVersion="1.1.0",
         Link="T:\\iobw.tst",
@@ -778,7 +778,7 @@ def test_interactive_task_needs_its_account_at_the_console(bench, why):
     bench.start(
         IOMETER,
         ["/c", "a.icf", "/r", "b.csv"],
-        {"a.icf": icf.write(grid()[:1], ['1: "x"'])},
+        {"a.icf": icf_writer.write(grid()[:1], ['1: "x"'])},
         Session="interactive",
         LicenceVersion="1.1.0",
     )
