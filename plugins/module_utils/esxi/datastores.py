@@ -10,7 +10,8 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
-from .datastore import Datastores, behind, check, fits, layer_of, plan, read, remembered, visible
+from .datastore import Datastores, behind, check, layer_of, read, remembered, visible
+from .datastore_plan import fits, plan
 from .intentions import AREA, Intentions
 from .params import DatastoresParams
 from .session import Session

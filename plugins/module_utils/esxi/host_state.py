@@ -14,7 +14,7 @@ from typing import Any
 from ..core.iscsi_names import iqn_key
 from ..core.kept_record import KeptRecord
 from ..core.names import plain_naa
-from . import adapter_plan, datastore, network, settings
+from . import adapter_plan, datastore_plan, network, settings
 from .intentions import Intentions
 from .states import AdapterState, AdapterTarget, NetworkState, StoreDisk, StoresState, Volume
 
@@ -56,7 +56,7 @@ def _device_line(naa: str, disk: StoreDisk) -> str:
 
 
 def _volume_line(volume: Volume) -> str:
-    return f"{volume['name']} {datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
+    return f"{volume['name']} {datastore_plan.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
 
 
 # ---------------------------------------------------------------- what is left for others

@@ -35,7 +35,8 @@ from ..core.names import device_name, plain_naa
 from ..core.steps import Step
 from . import belongings
 from .belongings import DISK_KEY
-from .datastore import UNSEEN, contents, exported
+from .datastore import exported
+from .datastore_plan import UNSEEN, contents
 from .params import VmDiskOption, VmIsoOption, VmParams
 from .states import DiskWant, InstallationWant, IsoWant, MachineFacts, MachineState, MachineWant, MappedLun
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter_plan,
-    datastore,
+    datastore_plan,
     machine_plan,
     network,
 )
@@ -216,7 +216,7 @@ VOLUMES = st.fixed_dictionaries(
         "mounted": st.booleans(),
         "accessible": st.booleans(),
         "vms": st.sampled_from(([], ["vm1"])),
-        "reason": st.sampled_from(("", datastore.PERMANENT)),
+        "reason": st.sampled_from(("", datastore_plan.PERMANENT)),
         "entries": st.sampled_from(([], ["golden.vmdk"])),
         "hosts": st.sampled_from(([], ["esx2"], ["esx9"])),
         "owner": st.sampled_from(("mine", "mine-2", "min", "MINE", None)),
@@ -283,7 +283,7 @@ def test_datastores(there, kind, state, recorded, answering, layered, discard):
         entries=lambda name: next(volume["entries"] for volume in there if volume["name"] == name),
     )
     try:
-        steps = datastore.plan({"volumes": volumes, "disks": disks}, want, look, known)
+        steps = datastore_plan.plan({"volumes": volumes, "disks": disks}, want, look, known)
     except Failure:
         steps = []
     assert volumes == before and set(asked) <= {"ds1"}
@@ -420,5 +420,5 @@ def test_a_share_of_others_that_has_the_name_of_a_datastore_stays():
     }
     want = {"name": "ds1", "type": "vmfs", "naa": None, "state": "absent", "testbed_id": "mine", "layer": None}
     with pytest.raises(Failure) as caught:
-        datastore.plan({"volumes": [share], "disks": {}}, want, None, {})
+        datastore_plan.plan({"volumes": [share], "disks": {}}, want, None, {})
     assert caught.value.code == "datastore_foreign" and "10.0.0.9:/home" in str(caught.value)

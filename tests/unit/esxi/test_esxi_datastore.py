@@ -12,13 +12,12 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore import (
     behind,
     check,
-    fits,
     layer_of,
     mounting,
-    plan,
     remembered,
 )
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore_contents import others
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore_plan import fits, plan
 
 NAA, OTHER = "6001405aa", "6001405bb"
 BLANK = {"available": True, "partitions": [], "unresolved": None}

@@ -16,6 +16,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter_plan,
     counters,
     datastore,
+    datastore_plan,
     fingerprint,
     scsi,
 )
@@ -131,7 +132,7 @@ def wanted(naa: str, allow_device: tuple = ()) -> dict:
 @pytest.mark.parametrize("naa", [EUI, T10, "600140511223344"])
 @pytest.mark.parametrize("state", ["ok", "degraded", "ok,degraded"])
 def test_a_datastore_takes_a_lun_by_each_name_and_with_paths_down(naa, state):
-    steps = datastore.plan(
+    steps = datastore_plan.plan(
         {"volumes": [], "disks": {naa: {**DISK, "state": state}}}, wanted(naa), lambda _name: None, {}
     )
     assert [(step["op"], step["will"]) for step in steps] == [("create_vmfs", f"VMFS 6 on {naa}")]
@@ -141,9 +142,9 @@ def test_a_datastore_takes_a_lun_by_each_name_and_with_paths_down(naa, state):
 def test_the_remedy_names_the_device_as_the_variable_takes_it(naa, name):
     state = {"volumes": [], "disks": {naa: {**DISK, "state": "ok", "partitions": ["1 linux"]}}}
     with pytest.raises(Failure) as caught:
-        datastore.plan(state, wanted(naa), lambda _name: None, {})
+        datastore_plan.plan(state, wanted(naa), lambda _name: None, {})
     assert f"datastore_allow_device: [{name}]" in str(caught.value)
-    assert datastore.plan(state, wanted(naa, (name,)), lambda _name: None, {})
+    assert datastore_plan.plan(state, wanted(naa, (name,)), lambda _name: None, {})
 
 
 def test_paths_are_counted_by_their_state():
