@@ -22,7 +22,7 @@ import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import runner, supervisor
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import keep
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
@@ -127,7 +127,7 @@ def measured(tmp_path_factory):
             lambda point, log_ms=None, clock=None: reached(made(point, log_ms, clock), device.uri(point["point_id"])),
         )
         patch.setattr(
-            runner.device_safety,
+            supervisor.device_safety,
             "guard",
             lambda layer, *_given: (device_safety.usage(layer["path"], with_openers=False), []),
         )

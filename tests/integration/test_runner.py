@@ -23,7 +23,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemo
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result
-from ansible_collections.storlab.testbed.plugins.module_utils.run import execution, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import execution, runner, supervisor
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attach_again, attached, backing_file, bytes_of
 from loop_device import layer as layer_of
@@ -341,7 +341,7 @@ def test_finished_points_that_nobody_has_are_not_removed_unless_told_to(base):
 
 
 def test_what_nobody_expected_fails_its_point_alone(base, loop, monkeypatch):
-    guard = runner.device_safety.guard
+    guard = supervisor.device_safety.guard
 
     def hangs(layer, *others):
         if os.path.exists(Path(runner.state_dir("t", "one", base), "points", f"{layer['name']}.{names[0]}")):
@@ -350,7 +350,7 @@ def test_what_nobody_expected_fails_its_point_alone(base, loop, monkeypatch):
 
     plan = make_plan(loop, CEILING)
     names = [point["point_id"].partition(".")[2] for point in plan["points"]]
-    monkeypatch.setattr(runner.device_safety, "guard", hangs)
+    monkeypatch.setattr(supervisor.device_safety, "guard", hangs)
     started = runner.start(plan, base)
     state = finished(base)
     assert (state["status"], state["failed"], state["done"]) == ("finished", 1, 2)
@@ -363,13 +363,13 @@ def test_what_nobody_expected_fails_its_point_alone(base, loop, monkeypatch):
 
 @pytest.mark.parametrize(("step_s", "flags"), [(0.0, []), (3.0, ["clock_stepped"]), (-3.0, ["clock_stepped"])])
 def test_a_clock_that_is_set_meanwhile_is_told(base, monkeypatch, step_s, flags):
-    true, told = runner.before_point.clock_ahead_s, []
+    true, told = supervisor.before_point.clock_ahead_s, []
 
     def ahead():
         told.append(true())
         return told[-1] + (step_s if len(told) > 1 else 0)
 
-    monkeypatch.setattr(runner.before_point, "clock_ahead_s", ahead)
+    monkeypatch.setattr(supervisor.before_point, "clock_ahead_s", ahead)
     plan = make_plan(CEILING)
     runner.start(plan, base)
     finished(base)

@@ -13,7 +13,7 @@ from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio_job, icf_writer
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.engine import Place
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import supervisor
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
 from unchanged import refused
 
@@ -85,9 +85,9 @@ def test_linux_is_given_what_was_made_once(made, tmp_path):
     assert made == []
     host_plan = plan.for_host(wanted, {"measured": [CEILING], "known": [CEILING]}, [point], {})
     (tmp_path / "run").mkdir()
-    supervisor = runner.Supervisor(str(tmp_path / "run"), host_plan, str(engine))
-    supervisor.state["point"] = 1
-    supervisor._point(point)
+    work = supervisor.Supervisor(str(tmp_path / "run"), host_plan, str(engine))
+    work.state["point"] = 1
+    work._point(point)
     assert len(made) == 1
     (folder,) = (folder for folder, _folders, names in os.walk(tmp_path / "run") if "job.fio" in names)
     for name in ("job.fio", "given.fio"):

@@ -19,7 +19,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import cat
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.engine import Engine, Place, start
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import runner, supervisor
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import unsupported
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive
@@ -86,7 +86,7 @@ def measured(tmp_path: Path, script: str) -> tuple:
     for name in ("points", "done"):
         (folder / name).mkdir(parents=True)
     (folder / "host.json").write_text(json.dumps({"cpu": {}}), encoding="utf-8")
-    runner.Supervisor(str(folder), host_plan, str(program)).run()
+    supervisor.Supervisor(str(folder), host_plan, str(program)).run()
     packed = base64.b64decode((folder / "done" / "1").read_bytes())
     files = {}
     with tarfile.open(fileobj=io.BytesIO(packed)) as archived:

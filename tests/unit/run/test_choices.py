@@ -11,7 +11,7 @@ import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.result import choices as judged
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema
-from ansible_collections.storlab.testbed.plugins.module_utils.run import choices, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import choices, supervisor
 
 FIGURES = {
     "psync_1": 400_000,
@@ -129,7 +129,7 @@ class Folder:
 
     def __init__(self, path, plan):
         path.joinpath("host.json").write_text('{"cpu": {}, "memory_copy_bytes_s": 7}', encoding="utf-8")
-        self.supervisor = runner.Supervisor(str(path), plan, "/usr/bin/true")
+        self.supervisor = supervisor.Supervisor(str(path), plan, "/usr/bin/true")
         self.path = path
 
     def host(self):
@@ -160,8 +160,8 @@ DISK = {
 )
 def test_a_host_measures_once_a_run(tmp_path, monkeypatch, layer, more, played):
     plays = []
-    monkeypatch.setattr(runner.choices, "play", lambda *arguments: plays.append(arguments) or {"psync_1": 9})
-    monkeypatch.setattr(runner.memory, "copy_bytes_s", lambda: 11)
+    monkeypatch.setattr(supervisor.choices, "play", lambda *arguments: plays.append(arguments) or {"psync_1": 9})
+    monkeypatch.setattr(supervisor.memory, "copy_bytes_s", lambda: 11)
     host = Folder(tmp_path, {**run_plan.plan([layer], []), **more}).host()
     assert len(plays) == played
     assert host.get("fio_choices") == ({"psync_1": 9} if played else more.get("fio_choices"))

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, duration, preparation, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import (
+    before_point,
+    duration,
+    preparation,
+    runner,
+    supervisor,
+)
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import expected_s, normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plan_module
 
@@ -346,7 +352,7 @@ def test_every_file_of_a_layer_passes_the_guard(monkeypatch):
         if layer["path"] == "/srv/a.1.dat":
             raise Failure("wrong_mount", "It lies elsewhere.", "Build again.")
 
-    monkeypatch.setattr(runner.device_safety, "guard", guard)
+    monkeypatch.setattr(supervisor.device_safety, "guard", guard)
     files = [f"/srv/a.{number}.dat" for number in range(3)]
     layer = {**DISK, "path": files[0], "detail": {"files": files}}
     point = {"point_id": "p", "layer": layer["name"], "workload": READ, "workload_id": "r"}

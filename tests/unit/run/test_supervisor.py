@@ -21,7 +21,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
-from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, execution, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, execution, runner, supervisor
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from unchanged import refused
 
@@ -58,7 +58,7 @@ class Run:
         engine = self.top / "fio"
         engine.write_text(f"#!/bin/sh\nGOOD={self.top}/good\n{script}\n", encoding="utf-8")
         engine.chmod(0o755)
-        runner.Supervisor(str(self.folder), plan, str(engine)).run()
+        supervisor.Supervisor(str(self.folder), plan, str(engine)).run()
         return json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
 
     def meta(self, point: dict) -> dict:
@@ -144,7 +144,9 @@ def test_the_cache_of_a_server_is_dropped_before_each_point_or_called_unknown(
     run, disk, monkeypatch, detail, drop_caches, answers, states, times
 ):
     places = []
-    monkeypatch.setattr(runner.server_cache, "dropped", lambda place: places.append(place) or answers[len(places) - 1])
+    monkeypatch.setattr(
+        supervisor.server_cache, "dropped", lambda place: places.append(place) or answers[len(places) - 1]
+    )
     plan = over_nfs(disk, detail, drop_caches)
     run.go(plan, "cat $GOOD > fio.json")
     metas = [run.meta(point) for point in plan["points"]]
@@ -439,7 +441,7 @@ def test_a_cache_is_warmed_up_until_two_turns_are_alike(run, disk, monkeypatch):
     rates = iter([40.0, 75.0, 76.5, 99.0])
     monkeypatch.setattr(counters, "hit_percent", lambda _changed: next(rates))
     # On a busy machine a turn may have no seconds in which the engine surely measured: what the cache did meanwhile is known all the same.
-    monkeypatch.setattr(runner.Meter, "changed", lambda _self: {})
+    monkeypatch.setattr(supervisor.Meter, "changed", lambda _self: {})
     points = points_of(disk)
     prepare = {"fill": False, "warmup_s": 0.5, "warmup_turns": 4}
     run.go(run_plan.plan([disk], points, prepare=prepare), filling(run, "cat $GOOD > fio.json"))
@@ -454,8 +456,8 @@ BUFFERED = normalise({"ramp_s": 0, "loops": 1, "direct": False})
 @pytest.mark.parametrize(
     ("dropping", "left_bytes", "cache", "flags"),
     [
-        (True, runner.RESIDENT_BYTES, "dropped", []),
-        (True, runner.RESIDENT_BYTES + 4096, "not_dropped", ["page_cache_not_dropped"]),
+        (True, supervisor.RESIDENT_BYTES, "dropped", []),
+        (True, supervisor.RESIDENT_BYTES + 4096, "not_dropped", ["page_cache_not_dropped"]),
         (False, 0, "not_dropped", ["page_cache_not_dropped"]),
     ],
 )
@@ -616,12 +618,12 @@ def test_of_a_fill_on_many_hosts_the_one_that_failed_is_named(tmp_path, monkeypa
     servers = [{"host": "a"}, {"host": "b"}]
     results = [{"failures": [{"message": "b was lost."}, {"message": "b is slow."}]}]
     monkeypatch.setattr(fio_distributed, "results", lambda text, _servers: results if text == "words" else [])
-    supervisor = runner.Supervisor(str(tmp_path), two(), "fio")
-    assert supervisor._of_servers(str(output), servers) == "b was lost. b is slow."
-    assert supervisor._of_servers(str(output), []) == ""
+    work = supervisor.Supervisor(str(tmp_path), two(), "fio")
+    assert work._of_servers(str(output), servers) == "b was lost. b is slow."
+    assert work._of_servers(str(output), []) == ""
 
     def nothing(_text, _servers):
         raise Failure("no_result", "Nothing.", "Look.")
 
     monkeypatch.setattr(fio_distributed, "results", nothing)
-    assert supervisor._of_servers(str(output), servers) == ""
+    assert work._of_servers(str(output), servers) == ""

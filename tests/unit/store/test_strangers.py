@@ -19,14 +19,9 @@ import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import import_results, report, verify_results
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import supervisor
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import (
-    archive,
-    import_files,
-    store,
-    verify,
-)
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive, import_files, store, verify
 from places import FIXTURES
 from unchanged import refused
 
@@ -204,7 +199,7 @@ def test_what_the_runner_packs_is_taken(tmp_path):
     (folder / "fio.json").write_text("{}", encoding="ascii")
     (tmp_path / "run" / "host.json").write_text('{"cpu": {"cores": 3}}', encoding="ascii")
     packed = io.BytesIO()
-    runner.pack(packed, str(tmp_path / "run"), ["host.json", "points/a0"])
+    supervisor.pack(packed, str(tmp_path / "run"), ["host.json", "points/a0"])
     assert archive.unpack(packed.getvalue(), {"a0"}) == ({"a0": {"fio.json": b"{}"}}, {}, {"cpu": {"cores": 3}}, {})
 
 
