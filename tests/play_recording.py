@@ -40,7 +40,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     counters,
     datastore,
     fingerprint,
-    machine,
+    machine_state,
     network,
     recording,
     settings,
@@ -57,9 +57,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import
 )
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment, probe, storage_state
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import (
-    storage_state as windows_state,
-)
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import storage_state as windows_state
 
 EXAMPLE = {
     "testbed_id": "played",
@@ -314,7 +312,7 @@ def play_objects(text: str) -> dict[str, Any]:
             if getattr(vm.config, "files", None) is None:
                 unread.append(f"{name} config: not in the recording")
                 continue
-            seen[name] = answer(lambda vm=vm: machine.read(session, as_host({}), vm))
+            seen[name] = answer(lambda vm=vm: machine_state.read(session, as_host({}), vm))
             unread += sorted(
                 f"{name} {each}" for each in values if each not in ("config", "runtime", "name", "snapshot", "layoutEx")
             )

@@ -18,7 +18,7 @@ from ..module_utils.core.files import read_json, write_whole
 from ..module_utils.core.times import utc
 from ..module_utils.core.visible import visible
 from ..module_utils.esxi import counters as esxi_counters
-from ..module_utils.esxi import session
+from ..module_utils.esxi import counters_result, session
 from ..module_utils.run import observer
 from ..plugin_utils.action import AroundModule
 from ..plugin_utils.store import run_folder
@@ -117,13 +117,13 @@ def waiting(run_dir: str, host: str) -> tuple:
         ):
             continue
         try:
-            path = esxi_counters.behind(known, result["layer"], host)
+            path = counters_result.behind(known, result["layer"], host)
         except Failure as failure:
             missed[name] = str(failure)
             continue
         if path is None:
             continue
-        span, clock = esxi_counters.interval(result), clocks.get(result["host"])
+        span, clock = counters_result.interval(result), clocks.get(result["host"])
         if span is None:
             missed[name] = "No time is known that certainly was measured without a pause; measure longer."
         elif clock is None:
@@ -136,7 +136,7 @@ def waiting(run_dir: str, host: str) -> tuple:
 def flag_pending(run_dir: str, host: str, dry_run: bool) -> list:
     """Flag the points that were measured over layers of the host that say so: options set and not yet in force, paths down; returns them."""
     known, results = run_folder.layers(run_dir), dict(run_folder.results(run_dir))
-    flags = {name: esxi_counters.layer_flags(known, result["layer"], host) for name, result in results.items()}
+    flags = {name: counters_result.layer_flags(known, result["layer"], host) for name, result in results.items()}
     flagged = {name: {"flags": flags[name]} for name in flags if set(flags[name]) - set(results[name]["flags"])}
     if flagged and not dry_run:
         run_folder.add(run_dir, f"restart.{host}", results, flagged)
@@ -155,7 +155,7 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             )
             continue
         own_span = [moment_s + samples["clock"]["offset_s"] for moment_s in span]
-        own = esxi_counters.cut(samples, *own_span, path)
+        own = counters_result.cut(samples, *own_span, path)
         content = json.dumps(own, indent=1, sort_keys=True).encode()
         raw = {"file": f"esxi.{host}.json", "sha256": hashlib.sha256(content).hexdigest()}
         try:
@@ -166,8 +166,8 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
                 flagged[name] = {"flags": [esxi_counters.SHORT_FLAG]}
             continue
         flags = ["clocks_differ"] if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else []
-        flags += esxi_counters.paths_flags(samples, path)
-        addition = esxi_counters.addition(results[name], host, figures, own, raw, between, path)
+        flags += counters_result.paths_flags(samples, path)
+        addition = counters_result.addition(results[name], host, figures, own, raw, between, path)
         fresh[name] = {**addition, **({"flags": flags} if flags else {})}
         if not dry_run:
             run_folder.write_files(run_dir, {f"points/{name}/{raw['file']}": content})
@@ -179,7 +179,7 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             run_folder.write_host(
                 run_dir,
                 host,
-                esxi_counters.environment(samples, run_folder.layers(run_dir), host),
+                counters_result.environment(samples, run_folder.layers(run_dir), host),
                 variants.pop() if len(variants) == 1 else None,
             )
             run_folder.remember_clock(run_dir, host, samples["clock"])

@@ -16,9 +16,9 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json
 from ..module_utils.core.names import check_name, check_testbed_id
 from ..module_utils.core.times import unix_s
-from ..module_utils.esxi import counters as esxi_counters
-from ..module_utils.esxi import installation, session
-from ..module_utils.esxi.installation import SCHEMA, counted, line
+from ..module_utils.esxi import counters_result, installation, session
+from ..module_utils.esxi.installation import counted, line
+from ..module_utils.esxi.installation_plan import SCHEMA
 from ..plugin_utils.action import AroundModule
 from ..plugin_utils.store import run_folder
 
@@ -62,7 +62,7 @@ class ActionModule(AroundModule):
             if samples is None:
                 raise Failure("not_observed", missed, "")
             span = [unix_s(timed[key]) for key in ("started_utc", "finished_utc")]
-            kept = esxi_counters.cut(samples, *span, {"naa": None, "datastore": timed["datastore"], "serials": set()})
+            kept = counters_result.cut(samples, *span, {"naa": None, "datastore": timed["datastore"], "serials": set()})
             timed["counters"] = counted(kept, *span, timed["datastore"])
             content = json.dumps(kept, indent=1, sort_keys=True).encode()
             timed["counters"]["raw"] = {"file": f"samples/{guest}.json", "sha256": hashlib.sha256(content).hexdigest()}
@@ -74,7 +74,7 @@ class ActionModule(AroundModule):
             keep(run_dir, file, timed, content)
             run_folder.remember_clock(run_dir, host, clock)
             if content and not run_folder.environment(run_dir, host):
-                run_folder.write_host(run_dir, host, esxi_counters.environment(kept))
+                run_folder.write_host(run_dir, host, counters_result.environment(kept))
         return {**answer, "installation": timed, "line": line(timed), **({"file": file} if file else {})}
 
 

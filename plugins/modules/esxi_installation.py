@@ -246,7 +246,8 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import session as esxi
-from ..module_utils.esxi.installation import SPEC, Installation, check
+from ..module_utils.esxi.installation import SPEC, Installation
+from ..module_utils.esxi.installation_plan import check
 
 
 def main() -> None:

@@ -157,8 +157,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.answer import failures_of
 from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
-from ..module_utils.esxi import host_state
-from ..module_utils.esxi import machine as esxi_machine
+from ..module_utils.esxi import host_state, machine_state
 from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import room as esxi_room
 from ..module_utils.esxi import session as esxi
@@ -180,7 +179,7 @@ def main() -> None:
         network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
         with session.doing("list the virtual machines"):
             machines = [vm.name for vm in host.vm]
-            ours = esxi_machine.ours(host, testbed_id)
+            ours = machine_state.ours(host, testbed_id)
         kept = {}
         if testbed_id and module.params["state_dir"]:
             records = host_state.records(module.params["state_dir"], testbed_id, network["host"])

@@ -13,10 +13,11 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.steps import Step, shown
-from . import machine_plan, unattended
+from . import machine_places, machine_plan, machine_want, unattended
 from .belongings import kept
 from .datastore import rescanned
-from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
+from .machine import Machine
+from .machine_state import CONFIGURED, find, hardware, look_beside, read, read_facts
 from .params import VmParams
 from .session import Session
 from .states import HostSystem, IsoWant, MachineFacts, MachineState, MachineWant, VirtualMachine
@@ -25,10 +26,10 @@ from .transfer import AnswerStore, Import, IsoStore, Ova, answers_to_come, iso_p
 DISK: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "size_mib": {"type": "int"},
-    "controller": {"type": "str", "choices": list(machine_plan.CONTROLLERS), "default": "pvscsi"},
+    "controller": {"type": "str", "choices": list(machine_want.CONTROLLERS), "default": "pvscsi"},
     "bus": {"type": "int"},
     "unit": {"type": "int"},
-    "provisioning": {"type": "str", "choices": list(machine_plan.PROVISIONING), "default": "eager"},
+    "provisioning": {"type": "str", "choices": list(machine_want.PROVISIONING), "default": "eager"},
     "datastore": {"type": "str"},
     "rdm": {
         "type": "dict",
@@ -149,11 +150,11 @@ class Answers:
 
 
 def present(session: Session, host: HostSystem, params: VmParams, check_mode: bool) -> dict[str, Any]:
-    want = machine_plan.check(params)
+    want = machine_want.check(params)
     vm, here = find(session, host, want["name"])
     state: Any = read(session, host, vm) if vm is not None else None
     if state is not None:
-        machine_plan.own(state, want)
+        machine_places.own(state, want)
         state = look_beside(session, vm, state) if state["building"] else state
     answers = Answers(session, host, params, want, state)
     machine = Machine(session, host, vm, want)
@@ -288,7 +289,7 @@ def absent(session: Session, host: HostSystem, params: VmParams, check_mode: boo
         rescanned(session, host, names, params["timeout_s"])
         state = read(session, host, vm)
     if params["state"] == "absent" and state is not None:
-        machine_plan.own(state, want)
+        machine_places.own(state, want)
         state = look_beside(session, vm, state)
     steps = (machine_plan.absent_plan if params["state"] == "absent" else machine_plan.released_plan)(state, want)
     left = kept(steps, state)

@@ -14,7 +14,7 @@ from typing import Any
 from ..core.iscsi_names import iqn_key
 from ..core.kept_record import KeptRecord
 from ..core.names import plain_naa
-from . import adapter_plan, datastore_plan, network, settings
+from . import adapter_plan, datastore_plan, network, network_plan, settings
 from .intentions import Intentions
 from .states import AdapterState, AdapterTarget, NetworkState, StoreDisk, StoresState, Volume
 
@@ -113,8 +113,8 @@ def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
 
 def _beneath(net: NetworkState, record: dict[str, object], whom: str) -> list[dict[str, object]]:
     """The lines of the testbed's interfaces that stay bound, and of what is below them."""
-    kept = network.kept(net, record)
-    there = network.by_group(net)
+    kept = network_plan.kept(net, record)
+    there = network_plan.by_group(net)
     only: NetworkState = {
         "switches": {name: net["switches"][name] for name in kept["switches"]},
         "port_groups": {name: net["port_groups"][name] for name in kept["port_groups"]},

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 
 from ..core.failure import Failure
 from ..core.pseudonyms import Pseudonyms
-from . import adapter, datastore, fingerprint, machine, network, settings
+from . import adapter, datastore, fingerprint, machine_state, network, settings
 from .session import Session
 from .states import StoresState
 
@@ -205,7 +205,10 @@ def looks(session: Session, host: Any) -> dict[str, Callable[[], Any]]:
         "settings": lambda: settings.read(session, host),
         "fingerprint": lambda: fingerprint.read(session, host),
         "counters": lambda: _counters(session, host),
-        **{f"machine {values['name']}": functools.partial(machine.read, session, host, vm) for vm, values in machines},
+        **{
+            f"machine {values['name']}": functools.partial(machine_state.read, session, host, vm)
+            for vm, values in machines
+        },
     }
 
 

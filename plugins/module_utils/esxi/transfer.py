@@ -25,7 +25,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.steps import Step
 from .datastore_contents import datastore as find_datastore
-from .machine_plan import iso_of
+from .machine_want import iso_of
 from .params import VmParams
 from .session import POLL_S, STAMP_KEY, Session, error_text
 from .states import HostSystem, IsoWant, MachineWant

@@ -14,7 +14,7 @@ from ...module_utils.core import layers as core_layers
 from ...module_utils.core.files import read_json
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
-from ...module_utils.esxi.installation import SCHEMA
+from ...module_utils.esxi.installation_plan import SCHEMA
 
 FOLDER = "installations"
 # Commands per second are reported as means of so many seconds: the shortest time in which a host that counts once a second certainly has several readings.

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
-from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
+from ...module_utils.esxi.installation_plan import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
 from ...module_utils.result.schema import Result

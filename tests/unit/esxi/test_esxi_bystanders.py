@@ -15,7 +15,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter_plan,
     datastore_plan,
     machine_plan,
-    network,
+    network_plan,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -182,7 +182,7 @@ def test_networks(groups, switches, management):
         "switches"
     ]
     try:
-        steps = network.absent_plan(state, record)
+        steps = network_plan.absent_plan(state, record)
     except Failure as failure:
         assert failure.code in ("in_use", "management_network")
         assert held or crowded or (management and ours["interfaces"])

@@ -19,7 +19,7 @@ from ansible_collections.storlab.testbed.plugins.action import esxi_counters as 
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.files import read_json
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import counters as esxi_counters
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import fingerprint
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import counters_result, fingerprint
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import additions, run_folder
 from fixtures.report import make_fixture
 from unchanged import refused
@@ -280,13 +280,13 @@ PATH = {"naa": NAA, "datastore": "lab-ds1", "serials": {UUID.replace("-", "").lo
 
 
 def test_what_of_the_host_a_layer_passes():
-    assert esxi_counters.behind(LAYERS, "guest-vm01", "esxi01") == PATH
+    assert counters_result.behind(LAYERS, "guest-vm01", "esxi01") == PATH
     assert (
-        esxi_counters.behind(LAYERS, "backing-ds1", "esxi01") is None
-        and esxi_counters.behind(LAYERS, "guest-vm01", "esxi02") is None
+        counters_result.behind(LAYERS, "backing-ds1", "esxi01") is None
+        and counters_result.behind(LAYERS, "guest-vm01", "esxi02") is None
     )
     with pytest.raises(Failure):
-        esxi_counters.behind({"guest-vm01": LAYERS["guest-vm01"]}, "guest-vm01", "esxi01")
+        counters_result.behind({"guest-vm01": LAYERS["guest-vm01"]}, "guest-vm01", "esxi01")
 
 
 def test_the_machine_of_a_mapped_lun_is_told_by_its_layer():
@@ -295,10 +295,10 @@ def test_the_machine_of_a_mapped_lun_is_told_by_its_layer():
         **LAYERS,
         "guest-vm01": {**LAYERS["guest-vm01"], "identity": {"serial": "6000c29f"}, "detail": {"machine": "vm02"}},
     }
-    path = esxi_counters.behind(layers, "guest-vm01", "esxi01")
-    own = esxi_counters.cut(sampled(), *SPAN, path)
+    path = counters_result.behind(layers, "guest-vm01", "esxi01")
+    own = counters_result.cut(sampled(), *SPAN, path)
     raw = {"file": "esxi.esxi01.json", "sha256": "ab" * 32}
-    added = esxi_counters.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, path)
+    added = counters_result.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, path)
     # (750 + 1400 + 950) / 45 MHz for 2000 IOPS.
     assert added["counters"]["hosts"]["esxi01"]["cpu"]["vm_mhz_per_iops"] == 0.03444
 
@@ -332,10 +332,10 @@ def result(
 
 
 def test_a_result_gets_what_was_counted_on_its_way_and_holds_against_the_schema():
-    own = esxi_counters.cut(sampled(simulated=True), *SPAN, PATH)
+    own = counters_result.cut(sampled(simulated=True), *SPAN, PATH)
     raw, clock = {"file": "esxi.esxi01.json", "sha256": "ab" * 32}, {"clock_offset_s": 0.5, "clock_uncertain_s": 0.01}
     before = result()
-    fresh = esxi_counters.addition(before, "esxi01", esxi_counters.figures(own, *SPAN), own, raw, clock, PATH)
+    fresh = counters_result.addition(before, "esxi01", esxi_counters.figures(own, *SPAN), own, raw, clock, PATH)
     assert before == result()
     found = additions.merged(before, [{"of": additions.measurement(before), **fresh}])
     esxi = found["counters"]["esxi"]
@@ -388,9 +388,9 @@ def test_a_point_whose_lun_had_commands_aborted_or_its_bus_reset_is_failed(abort
         # Those of another LUN are not the point's.
         ("disk.commandsAborted.summation", "naa.other"): (9, 9, 9, 9, 9),
     }
-    own = esxi_counters.cut(sampled(host_samples=table(host)), *SPAN, PATH)
+    own = counters_result.cut(sampled(host_samples=table(host)), *SPAN, PATH)
     raw = {"file": "esxi.esxi01.json", "sha256": "ab" * 32}
-    fresh = esxi_counters.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, PATH)
+    fresh = counters_result.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, PATH)
     found = additions.merged(result(), [{"of": additions.measurement(result()), **fresh}])
     jsonschema.Draft202012Validator(SCHEMA).validate(found)
     assert [failure["code"] for failure in found["failures"]] == codes
@@ -415,9 +415,9 @@ def test_a_point_whose_lun_had_commands_aborted_or_its_bus_reset_is_failed(abort
     ],
 )
 def test_the_schema_refuses_other_figures(key, value):
-    own = esxi_counters.cut(sampled(), *SPAN, PATH)
+    own = counters_result.cut(sampled(), *SPAN, PATH)
     raw = {"file": "a", "sha256": "ab" * 32}
-    fresh = esxi_counters.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, PATH)
+    fresh = counters_result.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, PATH)
     found = additions.merged(result(), [{"of": additions.measurement(result()), **fresh}])
     validator = jsonschema.Draft202012Validator(SCHEMA)
     assert validator.is_valid(found)
@@ -426,7 +426,7 @@ def test_the_schema_refuses_other_figures(key, value):
 
 
 def test_only_what_a_point_passes_is_kept_with_it():
-    own = esxi_counters.cut(sampled(), *SPAN, PATH)
+    own = counters_result.cut(sampled(), *SPAN, PATH)
     assert [row[0] - NOON for row in own["host_samples"]["rows"]] == [20, 40, 60]
     assert {instance for _counter, instance in own["host_samples"]["columns"]} == {"", DEVICE, "vmhba64", "5f-uuid"}
     assert [instance for _counter, instance in own["machines"]["vm01"]["columns"]] == [
@@ -444,10 +444,10 @@ def test_where_a_host_counted_nothing_itself_the_certain_time_is_between_its_bou
     windows = result(started_utc=action.utc(NOON + 10), finished_utc=action.utc(NOON + 130), runtime_s=90.0)
     windows["workload"] = {**windows["workload"], "ramp_s": 20}
     del windows["counters"]
-    assert esxi_counters.interval(windows) == (NOON + 40, NOON + 120)
-    assert esxi_counters.interval({**windows, "finished_utc": action.utc(NOON + 300)}) is None
-    assert esxi_counters.interval({**windows, "steady_state": {}}) is None
-    assert esxi_counters.interval(result()) == SPAN
+    assert counters_result.interval(windows) == (NOON + 40, NOON + 120)
+    assert counters_result.interval({**windows, "finished_utc": action.utc(NOON + 300)}) is None
+    assert counters_result.interval({**windows, "steady_state": {}}) is None
+    assert counters_result.interval(result()) == SPAN
 
 
 @pytest.fixture
@@ -492,14 +492,14 @@ SETTINGS = {
 
 def test_settings_are_the_host_s_and_those_of_luns_go_by_layer():
     samples = sampled(settings=SETTINGS)
-    found = esxi_counters.environment(samples, LAYERS, "esxi01")
+    found = counters_result.environment(samples, LAYERS, "esxi01")
     lun = {"path_policy": "VMW_PSP_RR", "paths": 2, "vaai": "supported"}
     assert found["devices"] == {"initiator-ds1": lun, "datastore-ds1": lun} and "luns" not in found
     assert found["iscsi_adapter"]["DelayedAck"] is True and found["network"]["vmk1"] == {"mtu": 9000}
-    assert "devices" not in esxi_counters.environment(samples, LAYERS, "esxi02")
-    assert "settings" not in esxi_counters.cut(samples, *SPAN, PATH) and samples["settings"] == SETTINGS
+    assert "devices" not in counters_result.environment(samples, LAYERS, "esxi02")
+    assert "settings" not in counters_result.cut(samples, *SPAN, PATH) and samples["settings"] == SETTINGS
     # Samples that an earlier version kept have none.
-    assert "iscsi_adapter" not in esxi_counters.environment(sampled(), LAYERS, "esxi01")
+    assert "iscsi_adapter" not in counters_result.environment(sampled(), LAYERS, "esxi01")
 
 
 def test_the_settings_of_a_variant_are_those_of_when_it_was_measured(run_dir):

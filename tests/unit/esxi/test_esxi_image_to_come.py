@@ -10,7 +10,7 @@ import hashlib
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.guest import datastores_to_come, upload_to_come
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi.machine_plan import iso_of
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.machine_want import iso_of
 
 LAYERS = {
     "datastore-lab-ds1": {"kind": "datastore", "identity": {"datastore": "lab-ds1"}},

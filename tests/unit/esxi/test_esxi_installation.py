@@ -10,6 +10,7 @@ import json
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import installation as util
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import installation_plan
 
 WANT = {
     "testbed_id": "lab",
@@ -38,7 +39,7 @@ NOON = 1795262400
 
 
 def state(record: dict | None = None, **changes) -> dict:
-    return {**STATE, "extra": {util.RECORD_KEY: json.dumps(record)} if record else {}, **changes}
+    return {**STATE, "extra": {installation_plan.RECORD_KEY: json.dumps(record)} if record else {}, **changes}
 
 
 def code(act, *arguments) -> str:
@@ -59,22 +60,31 @@ def test_the_disk_that_is_installed_on_came_with_the_machine():
     theirs = {**spot, "key": 2000, "unit": 0, "uuid": "u-0", "path": "[golden] data.vmdk"}
     ours = {**spot, "key": 2001, "unit": 1, "uuid": "u-1", "path": "[lab-ds1] vm01/vm01.vmdk"}
     recorded = state(disks=[theirs, ours], extra={"storlab.disk.system": "ide 0:1 thin u-1"})
-    assert util.system_disk(recorded) is ours
-    assert util.system_disk(state()) is STATE["disks"][0]
+    assert installation_plan.system_disk(recorded) is ours
+    assert installation_plan.system_disk(state()) is STATE["disks"][0]
 
 
 def test_each_stage_of_an_installation_is_taken_up_where_it_was_left():
-    assert ops(util.plan(state(), WANT)) == ["remember", "power_on", "wait"]
-    assert ops(util.plan(state(power="on"), {**WANT, "join": True})) == ["remember", "wait"]
+    assert ops(installation_plan.plan(state(), WANT)) == ["remember", "power_on", "wait"]
+    assert ops(installation_plan.plan(state(power="on"), {**WANT, "join": True})) == ["remember", "wait"]
     armed, going = (
         {"run_id": "run-1", "armed_utc": "2026-11-21T12:00:00Z"},
         {"run_id": "run-1", "started_utc": "2026-11-21T12:00:01Z"},
     )
-    assert ops(util.plan(state(armed), WANT)) == ["power_on", "wait"]
-    assert ops(util.plan(state(armed, power="on"), WANT)) == ["wait"]
+    assert ops(installation_plan.plan(state(armed), WANT)) == ["power_on", "wait"]
+    assert ops(installation_plan.plan(state(armed, power="on"), WANT)) == ["wait"]
     # It may have ended while nobody looked: it is never turned on again.
-    assert ops(util.plan(state(going), WANT)) == ops(util.plan(state(going, power="on"), WANT)) == ["wait"]
-    assert util.plan(state({**going, "finished_utc": "2026-11-21T12:09:00Z", "ended_by": "powered_off"}), WANT) == []
+    assert (
+        ops(installation_plan.plan(state(going), WANT))
+        == ops(installation_plan.plan(state(going, power="on"), WANT))
+        == ["wait"]
+    )
+    assert (
+        installation_plan.plan(
+            state({**going, "finished_utc": "2026-11-21T12:09:00Z", "ended_by": "powered_off"}), WANT
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,21 +108,21 @@ def test_each_stage_of_an_installation_is_taken_up_where_it_was_left():
         (state({"run_id": "run-0", "started_utc": "x", "finished_utc": "y"}), {}, "already_installed"),
         (state({"run_id": "run-0", "started_utc": "x", "given_up_utc": "y"}), {}, "already_installed"),
         (state({"run_id": "run-1", "started_utc": "x", "given_up_utc": "y"}), {}, "installation_given_up"),
-        (state(extra={util.RECORD_KEY: "run-1"}), {}, "record_damaged"),
-        (state(extra={util.RECORD_KEY: "[]"}), {}, "record_damaged"),
-        (state(extra={util.RECORD_KEY: "{}"}), {}, "record_damaged"),
+        (state(extra={installation_plan.RECORD_KEY: "run-1"}), {}, "record_damaged"),
+        (state(extra={installation_plan.RECORD_KEY: "[]"}), {}, "record_damaged"),
+        (state(extra={installation_plan.RECORD_KEY: "{}"}), {}, "record_damaged"),
     ],
 )
 def test_machines_that_cannot_be_timed_are_refused(given, want, expected):
-    assert code(util.plan, given, {**WANT, **want}) == expected
+    assert code(installation_plan.plan, given, {**WANT, **want}) == expected
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("run_id", ""), ("installation_timeout_s", 0), ("settle_s", -1), ("reconnect_s", -1)]
 )
 def test_bad_values_are_refused_before_a_host_is_asked(key, value):
-    assert util.check(WANT) == WANT
-    assert code(util.check, {**WANT, key: value}) == "bad_value"
+    assert installation_plan.check(WANT) == WANT
+    assert code(installation_plan.check, {**WANT, key: value}) == "bad_value"
 
 
 # ---------------------------------------------------------------- when it began

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import guest, machine
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import guest, machine, machine_state
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import session as esxi_session
 from pyVmomi import vim, vmodl
 from test_esxi_vm import DISK, LAYERS, MIB, NAA, RAW, params
@@ -338,7 +338,7 @@ def test_what_changes_is_changed_and_no_more(world):
 @pytest.mark.parametrize(("kind", "shared"), [("pvscsi", "noSharing"), ("lsilogic", "noSharing"), ("nvme", None)])
 def test_a_disk_brings_its_controller_with_it(world, kind, shared):
     present(world, disks=[{**DISK, "controller": kind}, {**DISK, "name": "log", "controller": kind}])
-    (controller,) = world.devices(getattr(KIND, machine.CONTROLLER_TYPES[kind]))
+    (controller,) = world.devices(getattr(KIND, machine_state.CONTROLLER_TYPES[kind]))
     assert getattr(controller, "sharedBus", None) == shared
     assert [(disk.controllerKey, disk.unitNumber) for disk in world.devices(KIND.VirtualDisk)] == [
         (controller.key, 0),
@@ -389,10 +389,10 @@ def test_of_two_machines_of_a_name_the_one_on_this_host_is_meant(world):
     other = world.add("vm1")
     other.runtime.host = type("Host", (vim.HostSystem,), {"name": "esx8"})("host-8")
     ours = world.add("vm1")
-    assert machine.find(world, world.here, "vm1") == (ours, True)
+    assert machine_state.find(world, world.here, "vm1") == (ours, True)
     world.machines.remove(ours)
-    assert machine.find(world, world.here, "vm1") == (other, False)
-    assert machine.find(world, world.here, "vm") == (None, False)
+    assert machine_state.find(world, world.here, "vm1") == (other, False)
+    assert machine_state.find(world, world.here, "vm") == (None, False)
 
 
 # ---------------------------------------------------------------- half-made machines
@@ -717,7 +717,7 @@ def test_what_a_machine_consists_of_is_read_however_it_was_made(world):
         KIND.VirtualVmxnet3(key=6, backing=KIND.VirtualEthernetCard.NetworkBackingInfo(deviceName="storage")),
     ]
     config = vim.vm.ConfigSpec(guestId="g7", numCPUs=3, memoryMB=64)
-    parts = machine.hardware(world, world.here, config, devices)
+    parts = machine_state.hardware(world, world.here, config, devices)
     assert [(disk["controller"], disk["bus"], disk["size_bytes"]) for disk in parts["disks"]] == [
         ("sata", 2, 7168),
         ("unknown", -1, 8192),
@@ -736,7 +736,7 @@ def test_what_a_machine_consists_of_is_read_however_it_was_made(world):
 
 def test_a_lun_is_free_only_where_no_machine_and_no_datastore_has_it(world):
     def luns():
-        return machine.read_facts(world, world.here, [NAA])["luns"]
+        return machine_state.read_facts(world, world.here, [NAA])["luns"]
 
     assert luns()[NAA] == {
         "size_bytes": 96 * MIB,

@@ -9,7 +9,7 @@ import copy
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import network
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import network, network_plan
 
 STATE = {
     "host": "esx7",
@@ -49,13 +49,13 @@ def state_with(record: dict, **more) -> dict:
 def built(switches=(SWITCH,), ports=(PORT,)) -> tuple[dict, dict]:
     """(state, record) of a host on which this has been built."""
     want = network.check(list(switches), list(ports))
-    record = network.recorded({}, want, STATE)
+    record = network_plan.recorded({}, want, STATE)
     state = state_with(record)
-    return state, network.confirmed(record, state)
+    return state, network_plan.confirmed(record, state)
 
 
 def steps(state, record, switches=(SWITCH,), ports=(PORT,)) -> list:
-    plan = network.plan(state, network.check(list(switches), list(ports)), record)
+    plan = network_plan.plan(state, network.check(list(switches), list(ports)), record)
     return [(step["op"], step["target"]) for step in plan]
 
 
@@ -65,7 +65,7 @@ def test_what_is_missing_is_made_from_the_switch_up():
         ("create", "port group iscsi-a"),
         ("create", "interface on iscsi-a"),
     ]
-    calls = [step["arguments"] for step in network.plan(copy.deepcopy(STATE), network.check([SWITCH], [PORT]), {})]
+    calls = [step["arguments"] for step in network_plan.plan(copy.deepcopy(STATE), network.check([SWITCH], [PORT]), {})]
     assert calls[0] == {
         "switch": "iscsi",
         "esxi_hostname": "esx7",
@@ -80,32 +80,32 @@ def test_what_is_missing_is_made_from_the_switch_up():
 def test_what_is_there_is_left_alone_and_removed_from_the_top_down():
     state, record = built()
     assert steps(state, record) == []
-    assert [(step["op"], step["target"]) for step in network.absent_plan(state, record)] == [
+    assert [(step["op"], step["target"]) for step in network_plan.absent_plan(state, record)] == [
         ("remove", "interface vmk1"),
         ("remove", "port group iscsi-a"),
         ("remove", "switch iscsi"),
     ]
-    assert network.absent_plan(state, {}) == []
+    assert network_plan.absent_plan(state, {}) == []
 
 
 def test_what_was_never_confirmed_is_ours_only_exactly_as_asked_for():
     """A run broke off; somebody may have made something of that name since."""
-    record = network.recorded({}, network.check([SWITCH], []), STATE)
+    record = network_plan.recorded({}, network.check([SWITCH], []), STATE)
     assert record["switches"]["iscsi"]["made"] is False
     there = state_with(record)
-    assert [step["target"] for step in network.absent_plan(there, record)] == ["switch iscsi"]
+    assert [step["target"] for step in network_plan.absent_plan(there, record)] == ["switch iscsi"]
     there["switches"]["iscsi"]["mtu"] = 1700
-    assert network.absent_plan(there, record) == []
-    confirmed = network.confirmed(record, state_with(record))
-    assert [step["target"] for step in network.absent_plan(there, confirmed)] == ["switch iscsi"]
+    assert network_plan.absent_plan(there, record) == []
+    confirmed = network_plan.confirmed(record, state_with(record))
+    assert [step["target"] for step in network_plan.absent_plan(there, confirmed)] == ["switch iscsi"]
 
 
 def test_a_switch_first_gets_what_is_coming_and_loses_last_what_is_going():
     state, record = built()
     switch = {**SWITCH, "uplinks": ["vmnic4"], "mtu": 9000}
-    plan = network.plan(state, network.check([switch], [{**PORT, "uplink": "vmnic4"}]), record)
+    plan = network_plan.plan(state, network.check([switch], [{**PORT, "uplink": "vmnic4"}]), record)
     assert [step["target"] for step in plan] == ["port group iscsi-a", "switch iscsi"]
-    plan = network.plan(state, network.check([{**SWITCH, "mtu": 2000}], [{**PORT, "mtu": 1900}]), record)
+    plan = network_plan.plan(state, network.check([{**SWITCH, "mtu": 2000}], [{**PORT, "mtu": 1900}]), record)
     assert [step["target"] for step in plan] == ["interface vmk1", "switch iscsi"]
     assert plan[0]["arguments"]["device"] == "vmk1"
 
@@ -125,20 +125,20 @@ def test_a_port_group_that_moves_is_made_anew():
 def test_an_interface_that_carries_the_management_network_by_now_stays():
     state, record = built()
     with pytest.raises(Failure) as raised:
-        network.absent_plan({**state, "management": ["vmk0", "vmk1"]}, record)
+        network_plan.absent_plan({**state, "management": ["vmk0", "vmk1"]}, record)
     assert raised.value.code == "management_network" and "vmk1" in raised.value.what
-    assert network.absent_plan(state, record)
+    assert network_plan.absent_plan(state, record)
 
 
 def test_an_interface_that_is_bound_after_the_adapter_was_given_back_is_kept_for_others_with_what_it_stands_on():
     state, record = built()
-    whole = network.absent_plan(state, record)
-    assert network.kept_text(state, record) == []
+    whole = network_plan.absent_plan(state, record)
+    assert network_plan.kept_text(state, record) == []
     state["bound"] = ["vmk1"]
-    left = network.absent_plan(state, record)
+    left = network_plan.absent_plan(state, record)
     gone = {step["target"] for step in whole} - {step["target"] for step in left}
     assert gone == {"interface vmk1", "port group iscsi-a", f"switch {state['port_groups']['iscsi-a']['switch']}"}
-    (text,) = network.kept_text(state, record)
+    (text,) = network_plan.kept_text(state, record)
     assert "vmk1" in text and state["host"] in text
     # In a build nothing of it may go: the adapter is the testbed's then.
     with pytest.raises(Failure) as raised:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine as esxi_machine
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine_state
 
 
 def machine(**options) -> SimpleNamespace:
@@ -27,4 +27,4 @@ def machine(**options) -> SimpleNamespace:
     ],
 )
 def test_a_machine_is_ours_by_its_stamp(vm, ours):
-    assert esxi_machine.stamped(vm, "lab") is ours
+    assert machine_state.stamped(vm, "lab") is ours

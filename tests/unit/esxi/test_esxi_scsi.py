@@ -14,7 +14,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.names import 
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,
     adapter_plan,
-    counters,
+    counters_result,
     datastore,
     datastore_plan,
     fingerprint,
@@ -176,6 +176,6 @@ def test_the_fingerprint_says_which_devices_are_degraded_and_so_do_the_flags():
         "host_samples": {"columns": []},
         "names": {"adapters": {"naa.6a": [], "naa.6b": []}},
     }
-    assert counters.paths_flags(samples, {"naa": "6a"}) == ["paths_degraded"]
-    assert counters.paths_flags(samples, {"naa": "6b"}) == []
-    assert counters.paths_flags({**samples, "settings": {}}, {"naa": "6a"}) == []
+    assert counters_result.paths_flags(samples, {"naa": "6a"}) == ["paths_degraded"]
+    assert counters_result.paths_flags(samples, {"naa": "6b"}) == []
+    assert counters_result.paths_flags({**samples, "settings": {}}, {"naa": "6a"}) == []

@@ -16,12 +16,9 @@ import tarfile
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.steps import shown
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
-    machine_plan as esxi_vm,
-)
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
-    transfer as esxi_transfer,
-)
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine_places, machine_want
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine_plan as esxi_vm
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import transfer as esxi_transfer
 
 MIB = 1048576
 NAA = "600140500000000000000000000000a1"
@@ -100,7 +97,7 @@ def params(**more) -> dict:
 
 
 def want(**more) -> dict:
-    return esxi_vm.check(params(**more))
+    return machine_want.check(params(**more))
 
 
 def machine(**more) -> dict:
@@ -161,7 +158,7 @@ def places(state: dict, *disks: dict, iso: bool = False) -> list:
         disks=[{**DISK, "name": f"d{number}", **disk} for number, disk in enumerate(disks)],
         iso={"src": None, "path": "a.iso", "datastore": None} if iso else None,
     )
-    found, missing = esxi_vm.place(asked, state)
+    found, missing = machine_places.place(asked, state)
     return [
         f"{found[disk['name']]['controller']} {found[disk['name']]['bus']}:{found[disk['name']]['unit']}"
         for disk in asked["disks"]

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pycdlib
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine_plan, unattended
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import machine_places, unattended
 from test_esxi_vm import DISK, RAW, machine, params, want
 
 PASSWORD = "sl-<Win>&\"pw'-7K3"
@@ -181,17 +181,17 @@ def test_the_summary_shows_no_secret():
 
 def test_each_image_has_a_drive_of_its_own_and_keeps_it():
     asked = {**want(iso=ISO), "answers": unattended.answers_of("tb", "vm1", "ds1")}
-    places, missing = machine_plan.place(asked, machine())
+    places, missing = machine_places.place(asked, machine())
     assert (places, [(each["bus"], each["unit"]) for each in missing]) == ({}, [(0, 0), (0, 1)])
     backings = ["[ds1] w.iso", "[ds1] storlab-tb/vm1-answers.iso"]
     drives = [
         {"key": 3000 + number, "controller": "ide", "bus": 0, "unit": number, "iso": backing}
         for number, backing in enumerate(backings)
     ]
-    assert machine_plan.place(asked, machine(cdroms=drives))[1] == []
-    assert [drive["key"] for _image, drive in machine_plan.drives(asked, machine(cdroms=drives))] == [3000, 3001]
+    assert machine_places.place(asked, machine(cdroms=drives))[1] == []
+    assert [drive["key"] for _image, drive in machine_places.drives(asked, machine(cdroms=drives))] == [3000, 3001]
     emptied = [drives[0], {**drives[1], "iso": None}]
-    assert machine_plan.drives(asked, machine(cdroms=emptied))[1][1] == emptied[1]
+    assert machine_places.drives(asked, machine(cdroms=emptied))[1][1] == emptied[1]
     # A drive with somebody else's image is not taken.
     others = [drives[0], {**drives[1], "iso": "[ds1] others.iso"}]
-    assert machine_plan.drives(asked, machine(cdroms=others))[1][1] is None
+    assert machine_places.drives(asked, machine(cdroms=others))[1][1] is None

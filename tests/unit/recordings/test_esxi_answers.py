@@ -24,7 +24,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     counters,
     datastore,
     fingerprint,
-    machine,
+    machine_state,
     network,
     options,
     recording,
@@ -77,7 +77,7 @@ def hardware(*devices: Of, **config: Any) -> dict[str, Any]:
             **config,
         }
     )
-    return machine.hardware(play_recording.Offline(), play_recording.as_host({}), own, own.hardware.device)
+    return machine_state.hardware(play_recording.Offline(), play_recording.as_host({}), own, own.hardware.device)
 
 
 # ---------------------------------------------------------------- what readers make of them
@@ -506,7 +506,7 @@ ROWS = [
     # ---- machines
     Row(
         "ESXi 6.7, disks that do not say whether they were zeroed",
-        "machine.hardware",
+        "machine_state.hardware",
         [("lsilogic", 0, 0, "thin", 12582912 * 1024), ("lsilogic", 1, 3, "lazy", 1934336 * 1024)],
         lambda: [
             (each["controller"], each["bus"], each["unit"], each["provisioning"], each["size_bytes"])
@@ -520,7 +520,7 @@ ROWS = [
     ),
     Row(
         "ESXi 8.0.1 under KVM, disks at SATA and NVMe beside SCSI controllers of four kinds",
-        "machine.hardware",
+        "machine_state.hardware",
         {
             "controllers": ["lsilogic 0", "lsisas 1", "buslogic 2", "sata 0", "nvme 0"],
             "disks": [("lsilogic", 0, 0), ("sata", 0, 2), ("nvme", 0, 1)],
@@ -538,7 +538,7 @@ ROWS = [
     ),
     Row(
         "ESXi 8.0.1 under KVM, drives of the client's: a CD-ROM, a floppy and a serial port that have no file",
-        "machine.hardware",
+        "machine_state.hardware",
         {**EMPTY_PART, "cdroms": [{"key": 3002, "controller": "ide", "bus": 1, "unit": 0, "iso": None}]},
         lambda: some(
             hardware(
@@ -568,7 +568,7 @@ ROWS = [
     ),
     Row(
         "vCenter 8.0.1, a machine with snapshots, an ISO image at SATA and a card at a distributed port",
-        "machine.hardware",
+        "machine_state.hardware",
         {
             "chain": ["vm-000002.vmdk", "vm-000001.vmdk", "vm.vmdk"],
             "iso": "[WorkloadDatastore] iso/debian.iso",
@@ -578,7 +578,7 @@ ROWS = [
     ),
     Row(
         "ESXi 6.7, the vCenter's own appliance",
-        "machine.read",
+        "machine_state.read",
         {
             "power": "on",
             "owner": None,
@@ -772,7 +772,7 @@ def _appliance() -> Any:
     session = play_recording.Offline()
     session.own = {name: values[name] for name in ("layoutEx",)}
     vm = SimpleNamespace(name="appliance", snapshot=None, **values)
-    return machine.read(session, play_recording.as_host({}), vm)
+    return machine_state.read(session, play_recording.as_host({}), vm)
 
 
 def _known_counters() -> dict[str, object]:
@@ -872,4 +872,4 @@ def test_every_reader_has_a_recorded_answer_or_is_named_in_the_documentation():
     part = page.partition("### Answers of real ESXi hosts\n")[2].partition("\n#")[0]
     proven = {row.reader for row in ROWS}
     assert readers() - proven == set(re.findall(r"`(\w+\.\w+)`", part))
-    assert {"adapter.read", "datastore.read", "machine.read"} <= proven & readers()
+    assert {"adapter.read", "datastore.read", "machine_state.read"} <= proven & readers()
