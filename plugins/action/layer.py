@@ -96,8 +96,8 @@ class ActionModule(CollectionAction):
         state, state_dir, suffix = params["state"], params["state_dir"] or None, params["suffix"]
         known = self.task_vars.get("ansible_facts", {}).get("storlab_layers", {})
         kept = read_layers(state_dir, self._trusted(state_dir, params))
-        # In check mode nothing is kept, so what this playbook would have published is newer.
-        before = {**kept, **known} if self._task.check_mode else {**known, **kept}
+        # A layer that this host knows from earlier in the playbook may have gone since. In check mode nothing is kept, and the playbook knows the newer ones.
+        before = {**kept, **known} if self._task.check_mode or not state_dir else kept
         after = dict(before)
         if state == "present":
             for layer in params["layers"]:

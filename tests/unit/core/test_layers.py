@@ -109,6 +109,20 @@ def test_check_mode_goes_by_what_would_be_published(tmp_path, check_mode, path):
     assert (found["initiator-bench"]["path"], set(found)) == (path, {"initiator-bench", "initiator-ds1"})
 
 
+def test_what_another_host_has_forgotten_since_is_not_known(tmp_path):
+    """A target reads the layer of an initiator early in a teardown, and reads again when the initiator has gone."""
+
+    def run(facts: dict, **arguments) -> dict:
+        action = actions.make(publish, {"state_dir": str(tmp_path), **arguments})
+        return action.run(task_vars={"ansible_facts": facts})["ansible_facts"]
+
+    early = run({}, layers=[layer("initiator-ds1", "initiator", path="/dev/sdb"), layer("backing-ds1", "backing")])
+    run({}, state="absent", names=["initiator-ds1"])
+    for facts in (run(early, state="gathered"), run(early, state="absent", names=["target-ds1"])):
+        assert set(facts["storlab_layers"]) == {"backing-ds1"}
+    assert not (tmp_path / "layers" / "initiator-ds1.json").exists()
+
+
 def test_what_nobody_calls_scratch_holds_data():
     assert layers.purpose_of("x", None, None) == "data"
     assert layers.purpose_of("x", "scratch", None) == "scratch"
