@@ -55,7 +55,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import
     nfs_volumes,
     wanted_disks,
 )
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_plan, tgt
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment, probe, storage_state
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import storage_state as windows_state
 
@@ -149,9 +149,9 @@ TEXTS: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
     ("environment.processor", r"(?m)^(processor|vendor_id|cpu|CPU implementer)\s*:", environment.processor),
     ("raid.parse_export", r"(?m)^MD_LEVEL=", raid.parse_export),
     ("tgt.parse_targets", r"(?m)^Target \d+: ", tgt.parse_targets),
-    ("nfs_export.parse_etab", r"(?m)^/\S*\s+\S+\([a-z_,=0-9]*(sync|root_squash)", nfs_export.parse_etab),
-    ("nfs_export.parse_versions", r"\A[+-]\d(\.\d)?( [+-]\d(\.\d)?)*\s*\Z", nfs_export.parse_versions),
-    ("nfs_export.parse_states", r"(?m)^- 0x[0-9a-f]+: \{ type:", nfs_export.parse_states),
+    ("nfs_plan.parse_etab", r"(?m)^/\S*\s+\S+\([a-z_,=0-9]*(sync|root_squash)", nfs_plan.parse_etab),
+    ("nfs_plan.parse_versions", r"\A[+-]\d(\.\d)?( [+-]\d(\.\d)?)*\s*\Z", nfs_plan.parse_versions),
+    ("nfs_plan.parse_states", r"(?m)^- 0x[0-9a-f]+: \{ type:", nfs_plan.parse_states),
     ("nfs_volumes.volumes", r"\ANV SERVER", nfs_volumes.volumes),
     ("lio.parse_session", r"InitiatorName: ", lio.parse_session),
     ("open_iscsi.parse_record", r"(?m)^(node|iface)\.\S+ = ", open_iscsi.parse_record),

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import filesystem
 
 MIB = 1 << 20
 UUID = filesystem_uuid("tb", "ds1")
@@ -27,9 +27,9 @@ def test_real_superblocks_are_read(tmp_path, kind, mib, argv):
     image = tmp_path / "image"
     with image.open("wb") as handle:
         handle.truncate(mib * MIB)
-    assert datastore.parse_superblock(image.open("rb").read(65536)) == BLANK
+    assert filesystem.parse_superblock(image.open("rb").read(65536)) == BLANK
     subprocess.run([*argv, str(image)], check=True)
-    assert datastore.parse_superblock(image.open("rb").read(65536)) == {
+    assert filesystem.parse_superblock(image.open("rb").read(65536)) == {
         "filesystem": kind,
         "uuid": UUID,
         "label": "storlab-abcd",
@@ -43,9 +43,9 @@ def test_an_xfs_whose_making_was_cut_off_is_told_from_a_finished_one(tmp_path):
         handle.truncate(320 * MIB)
     subprocess.run(["mkfs.xfs", "-q", "-m", f"uuid={UUID}", str(image)], check=True)
     with image.open("r+b") as handle:
-        handle.seek(datastore.XFS_IN_PROGRESS)
+        handle.seek(filesystem.XFS_IN_PROGRESS)
         handle.write(b"\1")
     looked = subprocess.run(["xfs_repair", "-n", str(image)], check=False, capture_output=True, text=True)
     assert "mkfs-in-progress bit set" in looked.stdout + looked.stderr
-    superblock = datastore.parse_superblock(image.open("rb").read(65536))
+    superblock = filesystem.parse_superblock(image.open("rb").read(65536))
     assert (superblock["uuid"], superblock["unfinished"]) == (UUID, True)

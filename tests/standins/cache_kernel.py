@@ -21,6 +21,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import recor
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import (
     cache_bcache,
     cache_lvm,
+    cache_plan,
     cache_provider,
     cache_tier,
 )
@@ -336,7 +337,7 @@ def wanted(**more) -> dict:
 def planned(caches, described: list, present: bool = True) -> list:
     return [
         (step["op"], step["will"])
-        for step in cache_tier.plan(caches().current(described, present), described * present)
+        for step in cache_plan.plan(caches().current(described, present), described * present)
     ]
 
 
@@ -344,7 +345,7 @@ def apply(caches, described: list, present: bool = True, timeout_s: float = 0) -
     mine = caches()
     aims = described if present else []
     current = mine.current(described, present)
-    steps = cache_tier.plan(current, aims)
+    steps = cache_plan.plan(current, aims)
     mine.refuse_used(steps, current)
     mine.refuse_unsafe(steps, aims, current)
     mine.refuse_small(steps, aims, current)

@@ -24,7 +24,7 @@ from ..core.failure import Failure
 from ..core.layers import Layer
 from ..core.names import CACHE_ANSWER as ANSWER
 from ..core.names import CACHE_REQUEST as REQUEST
-from ..linux.clients.datastore import FILE
+from ..linux.clients.datastore_plan import FILE
 from ..linux.record import Record
 from ..linux.watch.memory_use import resident_bytes
 

@@ -17,7 +17,7 @@ import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.layers import validate_layer
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import qemu
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore_plan
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory, texts
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OPTIONS, WORDS
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.shape import SECRET
@@ -262,7 +262,7 @@ def test_where_and_how_a_datastore_is_mounted(change, variable):
         "benchmark_file_mib": 0,
     }
     with pytest.raises(Failure) as caught:
-        datastore.resolve({"datastores": [{**plain, **change}], "layers": {}})
+        datastore_plan.resolve({"datastores": [{**plain, **change}], "layers": {}})
     assert variable in caught.value.details["variable"]
 
 

@@ -18,7 +18,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.lab import disk_im
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import host, testbed_lock
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import own_file
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database, package_medium
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import cluster_folder, package_medium
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from places import ROOT
 
@@ -116,8 +116,8 @@ def _exports(path: str) -> None:
 @pytest.mark.parametrize(
     ("name", "write"),
     [
-        ("file", lambda path: database.replace(path, "7")),
-        ("file", lambda path: database.append(path, "7")),
+        ("file", lambda path: cluster_folder.replace(path, "7")),
+        ("file", lambda path: cluster_folder.append(path, "7")),
         ("file", lambda path: host.write_text(path, "7")),
         ("file", _package),
         ("file.new", _exports),

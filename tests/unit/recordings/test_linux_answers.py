@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import places
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_bcache, raid
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_bcache, raid, raid_plan
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import filesystem, open_iscsi
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_mapper,
     device_safety,
     nfs_volumes,
     scsi_pages,
 )
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_export, tgt
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_plan, tgt
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment, probe
 
 LINUX = places.TESTS.parent / "plugins" / "module_utils" / "linux"
@@ -216,11 +216,11 @@ ROWS = [
         (7822, 695),
     ),
     # ---- file systems
-    Row("mke2fs -t ext2", datastore.parse_superblock, ext(0x38, 0x2, 0x1), made("ext2")),
-    Row("mke2fs -t ext3", datastore.parse_superblock, ext(0x3C, 0x2, 0x1), made("ext3")),
-    Row("ext3 whose journal is to be replayed", datastore.parse_superblock, ext(0x3C, 0x6, 0x3), made("ext3")),
-    Row("mke2fs -t ext4", datastore.parse_superblock, ext(0x3C, 0x2C2, 0x46B), made("ext4")),
-    Row("ext4 without a journal", datastore.parse_superblock, ext(0x38, 0x242, 0x1), made("ext4")),
+    Row("mke2fs -t ext2", filesystem.parse_superblock, ext(0x38, 0x2, 0x1), made("ext2")),
+    Row("mke2fs -t ext3", filesystem.parse_superblock, ext(0x3C, 0x2, 0x1), made("ext3")),
+    Row("ext3 whose journal is to be replayed", filesystem.parse_superblock, ext(0x3C, 0x6, 0x3), made("ext3")),
+    Row("mke2fs -t ext4", filesystem.parse_superblock, ext(0x3C, 0x2C2, 0x46B), made("ext4")),
+    Row("ext4 without a journal", filesystem.parse_superblock, ext(0x38, 0x242, 0x1), made("ext4")),
     # ---- disks
     Row("SATA, serial on the right", scsi_pages.unit_serial, page(0x80, b"     WD-ABCDE1234567"), "WD-ABCDE1234567"),
     Row("SATA, serial on the left", scsi_pages.unit_serial, page(0x80, b"556BA5FD4690AAAA    "), "556BA5FD4690AAAA"),
@@ -314,14 +314,14 @@ ROWS = [
     # ---- NFS
     Row(
         "nfs-utils of EL8",
-        nfs_export.parse_etab,
+        nfs_plan.parse_etab,
         "/srv/old\\040dir\t192.0.2.0/24(ro,sync,sec=sys)\n/data/nfs\t*(rw,no_root_squash)\n",
         {("/srv/old dir", "192.0.2.0/24"): {"ro", "sync", "sec=sys"}, ("/data/nfs", "*"): {"rw", "no_root_squash"}},
     ),
-    Row("Linux 5.x", nfs_export.parse_versions, "-2 +3 +4 +4.1 -4.2\n", {"3", "4", "4.1"}),
+    Row("Linux 5.x", nfs_plan.parse_versions, "-2 +3 +4 +4.1 -4.2\n", {"3", "4", "4.1"}),
     Row(
         "Linux 6.1, a client that has opened, locked, delegated and laid out",
-        nfs_export.parse_states,
+        nfs_plan.parse_states,
         '- 0x01: { type: open, access: rw, deny: --, superblock: "fd:10:13649", filename: "a", owner: "open id:\\x00" }\n'
         "- 0x03: { type: deleg, access: w }\n"
         '- 0x04: { type: layout, superblock: "08:31:96", filename: "b" }\n',
@@ -439,7 +439,12 @@ MD = {
 def test_md(tmp_path, system, changed, right):
     tree = Tree(tmp_path, {f"/sys/block/md8/md/{key}": f"{text}\n" for key, text in {**MD, **changed}.items()})
     array = raid.read_array("md8", tree)
-    assert (array["raid_disks"], array["chunk_bytes"], raid.synchronising(array), raid.settled(array)) == right
+    assert (
+        array["raid_disks"],
+        array["chunk_bytes"],
+        raid_plan.synchronising(array),
+        raid_plan.settled(array),
+    ) == right
 
 
 DMI = "/sys/class/dmi/id"

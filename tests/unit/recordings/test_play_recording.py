@@ -80,7 +80,7 @@ def test_an_object_of_the_api_gives_state_and_plan(played):
 @pytest.mark.parametrize(
     ("text", "reader", "value"),
     [
-        ("-2 +3 +4 -4.0 +4.1 +4.2", "nfs_export.parse_versions", {"3", "4", "4.1", "4.2"}),
+        ("-2 +3 +4 -4.0 +4.1 +4.2", "nfs_plan.parse_versions", {"3", "4", "4.1", "4.2"}),
         ("MD_LEVEL=raid1\nMD_DEVICES=2\n", "raid.parse_export", None),
         ("MemTotal:       16384000 kB\nMemAvailable:   8192000 kB\n", "probe.memory_mib", [16000, 8000]),
     ],

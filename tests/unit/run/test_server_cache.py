@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.run import observer, server_cache
 
 TESTBED = "cache-test"
@@ -183,4 +183,4 @@ def test_only_an_export_of_the_testbed_is_asked(below, answer):
 
 def test_what_a_killed_benchmark_leaves_is_no_file_of_others():
     left = [server_cache.REQUEST, server_cache.ANSWER, "storlab-benchmark.dat", "lost+found"]
-    assert datastore.foreign_entries([*left, "theirs.img"]) == ["theirs.img"]
+    assert datastore_plan.foreign_entries([*left, "theirs.img"]) == ["theirs.img"]

@@ -8,247 +8,39 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import signal
 import struct
-import uuid
-from collections.abc import Collection
 from typing import Any
 
 from ...core import converge
-from ...core.failure import Failure, bad_value
+from ...core.failure import Failure
 from ...core.files import naming
-from ...core.iscsi_names import filesystem_uuid
-from ...core.layers import Layer, generation
-from ...core.names import BENCHMARK_FILE, CACHE_ANSWER, CACHE_REQUEST, benchmark_files, check_name, check_testbed_id
+from ...core.layers import Layer
+from ...core.names import benchmark_files, check_testbed_id
 from ...core.steps import Step, diff_of
 from .. import mounts
 from ..disks import block_device, device_safety, nfs_volumes
 from ..host import load_module, loaded_modules, read_text, run, wait_for
 from ..nouns import Mount, Store
-from ..params import DatastoresParams
 from ..record import NFS_MODULES, Record
 from ..watch import probe
 from . import benchmark_file, nfs_mount
 from .benchmark_file import MIB
+from .datastore_plan import (
+    FILE,
+    PARTIAL,
+    foreign_entries,
+    impossible,
+    mount_point_used,
+    plan,
+    refuse_not_empty,
+    resolve,
+)
+from .filesystem import read_superblock
 
-# Finished benchmark files, and the one that is being written.
-FILE = re.compile(re.escape(BENCHMARK_FILE).replace(r"\.dat", r"(\.\d+)?\.dat"))
-PARTIAL = f".{BENCHMARK_FILE}.new"
-OWN_NAMES = ("lost+found", PARTIAL, CACHE_REQUEST, CACHE_ANSWER)
-MOST_FILES = 256
 # EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 BLKFLSBUF = 0x1261
-# Where an XFS says that mkfs is at work on it; it is not mounted until then.
-XFS_IN_PROGRESS = 126
-# fs/ext4/ext4.h: s_feature_compat, s_feature_incompat and s_feature_ro_compat; the journal; what ext3 knows of the others: filetype, recover and
-# meta_bg; sparse_super, large_file and btree_dir.
-EXT_FEATURES, HAS_JOURNAL, EXT3_INCOMPATIBLE, EXT3_READ_ONLY = 0x45C, 0x4, 0x16, 0x7
-
-
-def label(testbed_id: str, name: str) -> str:
-    """The stamp in the file system's label; XFS takes 12 characters. The UUID is the proof, this is for people."""
-    return "storlab-" + filesystem_uuid(testbed_id, name)[:4]
-
-
-def parse_superblock(head: bytes) -> dict[str, Any]:
-    """{filesystem, uuid, label} in the first 2 KiB of a device: ext2, ext3, ext4 or XFS; blank: all zero; else unknown. unfinished: whether mkfs was cut off.
-
-    mkfs.xfs begins with the superblock, in which sb_inprogress is set until the end; mkfs.ext4 ends with it.
-    """
-    if head[:4] == b"XFSB":
-        return {
-            **({"unfinished": True} if head[XFS_IN_PROGRESS] else {}),
-            "filesystem": "xfs",
-            "uuid": str(uuid.UUID(bytes=head[32:48])),
-            "label": head[108:120].rstrip(b"\0").decode("ascii", "replace"),
-        }
-    if head[0x438:0x43A] == b"\x53\xef":
-        return {
-            "filesystem": _ext(head),
-            "uuid": str(uuid.UUID(bytes=head[0x468:0x478])),
-            "label": head[0x478:0x488].rstrip(b"\0").decode("ascii", "replace"),
-        }
-    return {"filesystem": "unknown" if any(head) else None, "uuid": None, "label": ""}
-
-
-def _ext(head: bytes) -> str:
-    """Which of the three a superblock is of, by its features, as blkid distinguishes them."""
-    compatible, incompatible, read_only = struct.unpack_from("<III", head, EXT_FEATURES)
-    if incompatible & ~EXT3_INCOMPATIBLE or read_only & ~EXT3_READ_ONLY:
-        return "ext4"
-    return "ext3" if compatible & HAS_JOURNAL else "ext2"
-
-
-def read_superblock(device: str) -> dict[str, Any]:
-    """The contents of the device itself: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
-    return parse_superblock(block_device.read_direct(device, 65536))
-
-
-def plan(current: dict[str, Any], wanted: Store) -> list[Step]:
-    """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
-    steps: list[Step] = []
-    name: Step = {"datastore": wanted["name"]}
-
-    def add(op: Any, was: object, will: object) -> None:
-        steps.append({"op": op, **name, "was": was, "will": will})
-
-    mounted = current["mounted"]
-    # A mounted file system writes its superblock again and again, onto the empty disk of a rebuilt target, too: its UUID alone proves nothing.
-    replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
-    cut = bool(current["superblock"].get("unfinished")) and current["superblock"]["uuid"] == wanted["uuid"]
-    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced and not cut
-    stale = mounted and (mounted["numbers"] != current["numbers"] or not ours)
-    if stale:
-        add("detach", "mounted, but its device was replaced", "not mounted")
-    if ours and current["superblock"]["filesystem"] != wanted["filesystem"]:
-        raise Failure(
-            "wrong_filesystem",
-            f"Datastore {wanted['name']} is {current['superblock']['filesystem']} instead of {wanted['filesystem']}.",
-            "Run teardown first, or keep the file system it has.",
-            datastore=wanted["name"],
-        )
-    if not ours:
-        add(
-            "make_filesystem",
-            "remains of a replaced device"
-            if replaced
-            else "begun and cut off"
-            if cut
-            else current["superblock"]["filesystem"] or "blank",
-            f"{wanted['filesystem']} {wanted['uuid']}",
-        )
-    if not mounted or stale:
-        add("mount", "not mounted", wanted["mount_point"])
-    elif current["options"] is not None and current["options"] != wanted["mount_options"]:
-        add("remount", current["options"], wanted["mount_options"])
-    kept = ours and not stale
-    if wanted["benchmark_bytes"] and (
-        not kept or (mounted and current["file_bytes"] != wanted["benchmark_bytes"]) or (not mounted and kept)
-    ):
-        add("write_benchmark_file", current["file_bytes"] if kept and mounted else None, wanted["benchmark_bytes"])
-    return steps
-
-
-def foreign_entries(names: Collection[str]) -> list[str]:
-    """The things on a datastore that are not the collection's own."""
-    return sorted(name for name in names if name not in OWN_NAMES and not FILE.fullmatch(name))
-
-
-MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
-
-
-def resolve(params: DatastoresParams, check_mode: bool = False) -> list[Store]:
-    """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing.
-
-    In check mode an export may be missing: what its host would have published is known there alone.
-    """
-    wanted: list[Store] = []
-    names, points = set(), set()
-    for entry in params["datastores"]:
-        name = check_name("datastore_datastores name", entry["name"])
-        if name in names or entry["mount_point"] in points:
-            raise bad_value("datastore_datastores", name, "Give every datastore another name and mount point.")
-        names.add(name)
-        points.add(entry["mount_point"])
-        point = entry["mount_point"]
-        if not point.startswith("/") or os.path.normpath(point) != point or point.count("/") < 2:
-            raise bad_value(
-                f"datastore_datastores {name} mount_point",
-                entry["mount_point"],
-                "Give a clean absolute path at least two folders deep, such as /srv/storlab/ds1.",
-            )
-        if not MOUNT_OPTIONS.fullmatch(entry["mount_options"]):
-            raise bad_value(
-                f"datastore_datastores {name} mount_options",
-                entry["mount_options"],
-                "Write options of mount(8) with commas between them and no blanks, such as noatime,nodev.",
-            )
-        over_nfs = entry["filesystem"] == "nfs"
-        if over_nfs:
-            nfs_mount.check(entry)
-        elif bool(entry["layer"]) == bool(entry["device"]):
-            raise bad_value(
-                f"datastore_datastores {name}",
-                {"layer": entry["layer"], "device": entry["device"]},
-                "Give either layer or device.",
-            )
-        if entry["benchmark_file_mib"] < 0:
-            raise bad_value(
-                f"datastore_datastores {name} benchmark_file_mib",
-                entry["benchmark_file_mib"],
-                "Give 0 for none, or a size.",
-            )
-        if not 1 <= entry["benchmark_files"] <= MOST_FILES:
-            raise bad_value(
-                f"datastore_datastores {name} benchmark_files",
-                entry["benchmark_files"],
-                f"Give a number from 1 to {MOST_FILES}: as many as workers shall have a file to themselves.",
-            )
-        layer = params["layers"].get(entry["layer"]) if entry["layer"] else None
-        if entry["layer"] and not layer and not (over_nfs and check_mode):
-            raise Failure(
-                "layer_missing",
-                f"Datastore {name} is on layer {entry['layer']}, which was never published on this host.",
-                "Run the role that makes that layer first" + (", on the server." if over_nfs else ", on this host."),
-                layer=entry["layer"],
-            )
-        if layer and layer["purpose"] != "data":
-            raise bad_value(
-                f"datastore_datastores {name} layer",
-                entry["layer"],
-                "Use a layer of purpose data: raw benchmarks overwrite the others.",
-            )
-        if layer and over_nfs and (layer.get("detail") or {}).get("provider") != "nfs":
-            raise bad_value(
-                f"datastore_datastores {name} layer", entry["layer"], "Use the layer of an export over NFS."
-            )
-        wanted.append(
-            {
-                **entry,
-                "device": layer["path"] if layer else entry["device"],
-                "expected": layer,
-                "proof": {key: entry.get(key) for key in device_safety.PROOFS},
-                "generation": generation(params["layers"], layer),
-                # Over NFS it is the file system of the server.
-                "uuid": layer["identity"]["uuid"]
-                if layer and over_nfs
-                else filesystem_uuid(params["testbed_id"], name),
-                "label": label(params["testbed_id"], name),
-                "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
-            }
-        )
-    return wanted
-
-
-def _mount_point_used(wanted: Store, mounted: Mount) -> Failure:
-    return Failure(
-        "mount_point_used",
-        f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
-        "Use another mount_point, or unmount it.",
-        mount_point=wanted["mount_point"],
-        source=mounted["source"],
-    )
-
-
-def _impossible(wanted: Store, why: str) -> Failure:
-    return Failure(
-        "mount_point_impossible",
-        f"The folder {wanted['mount_point']} of datastore {wanted['name']} cannot be made: {why}.",
-        "Set mount_point of that datastore to a folder on a file system that can be written to.",
-        mount_point=wanted["mount_point"],
-    )
-
-
-def _refuse_not_empty(wanted: Store) -> None:
-    if os.listdir(wanted["mount_point"]):
-        raise Failure(
-            "mount_point_used",
-            f"{wanted['mount_point']} of datastore {wanted['name']} is not an empty folder.",
-            "Use another mount_point.",
-            mount_point=wanted["mount_point"],
-        )
 
 
 class Datastores:
@@ -277,7 +69,7 @@ class Datastores:
         file_bytes = _file_bytes(wanted) if mounted else None
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded and mounted["numbers"] != numbers:
-            raise _mount_point_used(wanted, mounted)
+            raise mount_point_used(wanted, mounted)
         try:
             superblock = read_superblock(device)
         except OSError as error:
@@ -300,7 +92,7 @@ class Datastores:
         mounted = self.mount_of(wanted["mount_point"])
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded:
-            raise _mount_point_used(wanted, mounted)
+            raise mount_point_used(wanted, mounted)
         return {
             "mounted": mounted,
             "fsid": nfs_volumes.fsid_of(mounted),
@@ -409,13 +201,13 @@ class Datastores:
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
-            raise _impossible(wanted, f"{folder} is not a folder")
+            raise impossible(wanted, f"{folder} is not a folder")
         if folder == wanted["mount_point"]:
-            _refuse_not_empty(wanted)
+            refuse_not_empty(wanted)
         elif os.statvfs(folder).f_flag & os.ST_RDONLY:
-            raise _impossible(wanted, f"the file system of {folder} is mounted read-only")
+            raise impossible(wanted, f"the file system of {folder} is mounted read-only")
         elif not os.access(folder, os.W_OK | os.X_OK):
-            raise _impossible(wanted, f"user {os.geteuid()} may not write to {folder}")
+            raise impossible(wanted, f"user {os.geteuid()} may not write to {folder}")
 
     def _make_mount_point(self, wanted: Store) -> None:
         recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
@@ -428,11 +220,11 @@ class Datastores:
         try:
             os.makedirs(wanted["mount_point"], mode=0o755, exist_ok=True)
         except OSError as error:
-            raise _impossible(wanted, f"{error.strerror} ({error.filename})") from None
+            raise impossible(wanted, f"{error.strerror} ({error.filename})") from None
 
     def _mount(self, wanted: Store) -> None:
         self._make_mount_point(wanted)
-        _refuse_not_empty(wanted)
+        refuse_not_empty(wanted)
         # Not in fstab: a LUN on a RAM disk is a new one after the next boot of its target.
         over_nfs = wanted["filesystem"] == "nfs"
         run(

@@ -16,30 +16,28 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import shutil
 import signal
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 from ...core import converge
 from ...core.failure import Failure, bad_value
-from ...core.files import naming, read_json, write_json
+from ...core.files import read_json, write_json
 from ...core.steps import Step, shown
 from .. import mounts
-from ..clients import datastore
+from ..clients import filesystem
 from ..daemon import end_process, read_stat, start_ticks, wait_until_gone
 from ..disks import nfs_volumes
 from ..host import run
 from ..params import DatabaseLoadParams
 from ..record import Record
+from .cluster_folder import MIB, STAMP, free_bytes, processes_in, remove_cluster, remove_tree, replace, runs_as, user_of
 
 FOLDER = "storlab-database"
-STAMP = "storlab.json"
 RUN_DIR = "/run/storlab-database"
 DATABASE = "load"
 MOST_WAREHOUSES = 10_000
 MOST_USERS = 256
-MIB = 1 << 20
 FULL, DIED = "database_full", "database_died"
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
@@ -106,7 +104,7 @@ def mount_of(params: DatabaseLoadParams) -> str:
     if (layer.get("detail") or {}).get("server"):
         proven = nfs_volumes.fsid_of(mount) in nfs_volumes.fsids(uuid)
     else:
-        proven = mount["source"].startswith("/") and datastore.read_superblock(mount["source"])["uuid"] == uuid
+        proven = mount["source"].startswith("/") and filesystem.read_superblock(mount["source"])["uuid"] == uuid
     if not proven:
         raise Failure(
             "database_unproven",
@@ -125,18 +123,6 @@ def missing(cluster: type[Cluster], lacks: list[str], bin_dir: str | None, looke
         f"Install {cluster.PACKAGES}, or say in database_load_bin_dir where they are.",
         looked_in=looked_in,
     )
-
-
-def user_of(name: str, usual: tuple[str, ...]) -> pwd.struct_passwd:
-    """The user that the server runs as; raises bad_value. It refuses to run as root."""
-    for candidate in [name] if name else usual:
-        try:
-            user = pwd.getpwnam(candidate)
-        except KeyError:
-            continue
-        if user.pw_uid != 0:
-            return user
-    raise bad_value("database_load_user", name, "Name a user of this host other than root.")
 
 
 def refuse_full(cluster: type[Cluster], free_bytes: int, params: DatabaseLoadParams, place: str) -> None:
@@ -473,7 +459,7 @@ class Cluster:
 
     def _full_side(self) -> str:
         """The log, the scripts and the socket are not on the layer."""
-        sides = [path for path in (self.folder, self.run_dir) if _free_bytes(path) < MIB]
+        sides = [path for path in (self.folder, self.run_dir) if free_bytes(path) < MIB]
         return f"The file system of {' and of '.join(sides) or self.folder} is full."
 
     def trouble(self, words: str = "") -> tuple[str, str] | None:
@@ -539,75 +525,6 @@ class Cluster:
         if os.path.isdir(RUN_DIR) and not os.listdir(RUN_DIR):
             os.rmdir(RUN_DIR)
         self.record.remove()
-
-
-def replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> None:
-    """A small file whose owner stays, or becomes the user. The folder is the database's alone, so no one puts a link there."""
-    with naming(path), open(path, "w", encoding="utf-8") as handle:
-        handle.write(text)
-    if user:
-        os.chown(path, user.pw_uid, user.pw_gid)
-
-
-def append(path: str, text: str) -> None:
-    with naming(path), open(path, "a", encoding="utf-8") as handle:
-        handle.write(text)
-
-
-def _free_bytes(path: str) -> int:
-    """A place that is not there yet is not full."""
-    try:
-        disk = os.statvfs(path)
-    except OSError:
-        return MIB
-    return disk.f_bavail * disk.f_frsize
-
-
-def remove_cluster(folder: str) -> None:
-    """The stamp goes last: what a cut removal leaves still says whose it is."""
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            remove_tree(path)
-        elif name != STAMP:
-            os.unlink(path)
-    remove_tree(folder)
-
-
-def remove_tree(path: str) -> None:
-    """The folder with all in it; what is mounted below is another file system's, and refused."""
-    inside = mounts.inside(mounts.read(), os.path.realpath(path))
-    if inside:
-        raise Failure(
-            "database_foreign",
-            f"{inside[0]} is mounted in {path}.",
-            "Unmount it first.",
-            path=path,
-            mount_point=inside[0],
-        )
-    shutil.rmtree(path)
-
-
-def runs_as(pid: int, program: str, uid: int) -> bool:
-    """Whether a process runs this program as this user."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe") == program and os.stat(f"/proc/{pid}").st_uid == uid
-    except OSError:  # ended meanwhile
-        return False
-
-
-def processes_in(folder: str) -> list[int]:
-    """Processes that work in a folder, as a server's processes do."""
-    pids = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                place = os.readlink(f"/proc/{entry}/cwd")
-            except OSError:
-                continue
-            if place == os.path.realpath(folder) or place.startswith(os.path.realpath(folder) + os.sep):
-                pids.append(int(entry))
-    return pids
 
 
 # ---------------------------------------------------------------- the module

@@ -15,7 +15,8 @@ from ...core.failure import Failure
 from ..daemon import read_pid, start_ticks
 from ..host import run, wait_for
 from ..params import DatabaseLoadParams
-from .database import DATABASE, MOST_USERS, Cluster, missing, plain, replace
+from .cluster_folder import replace
+from .database import DATABASE, MOST_USERS, Cluster, missing, plain
 
 SERVER = ("mariadbd", "mariadb-install-db", "mariadb")
 DRIVER = "sysbench"

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from ..host import read_text, run
 from ..params import DatabaseLoadParams
-from .database import DATABASE, MOST_USERS, Cluster, append, missing, plain, replace
+from .cluster_folder import append, replace
+from .database import DATABASE, MOST_USERS, Cluster, missing, plain
 
 PROGRAMS = ("initdb", "pg_ctl", "postgres", "psql", "pgbench")
 # Where distributions have them, beside the newest of PostgreSQL's own.

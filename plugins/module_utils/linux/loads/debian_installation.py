@@ -27,7 +27,7 @@ from ...core.layers import Layer
 from ...core.names import check_name, check_testbed_id
 from ...core.times import utc
 from .. import mounts
-from ..clients import datastore
+from ..clients import datastore, filesystem
 from ..disks import device_safety
 from ..disks.facts import Facts
 from ..host import run, wait_for
@@ -159,7 +159,7 @@ class Installation:
             return
         number = os.stat(self.layer["path"]).st_rdev
         here = f"{os.major(number)}:{os.minor(number)}"
-        if mounted["numbers"] != here or datastore.read_superblock(self.layer["path"])["uuid"] != self.uuid:
+        if mounted["numbers"] != here or filesystem.read_superblock(self.layer["path"])["uuid"] != self.uuid:
             raise Failure(
                 "installation_left",
                 f"{self.mount_point} is mounted, and not from the file system of an installation on {self.layer['path']}.",
@@ -427,5 +427,5 @@ class Installation:
             self._unmount()
         self._remove_folder()
         os.fsync(held)
-        if datastore.read_superblock(self.layer["path"])["uuid"] == self.uuid:
+        if filesystem.read_superblock(self.layer["path"])["uuid"] == self.uuid:
             datastore.wipe(self.layer["path"], self.uuid)

@@ -13,7 +13,8 @@ from ....module_utils.core.cache_modes import faults as cache_faults
 from ....module_utils.core.cache_modes import words as cache_words
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.raid_levels import chunk_kib
-from ....module_utils.linux.backing.cache_tier import CLASSES, provider_of
+from ....module_utils.linux.backing.cache_plan import provider_of
+from ....module_utils.linux.backing.cache_tier import CLASSES
 from ..changes import Change, Changes, each, entries_kept, word_of
 from ..device import OVERWRITTEN, Device, disk_of, fate_of, given_of
 from ..emulated import emulated_disk, limits, serial

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.clients import datastore as datastore_module
+from ....module_utils.linux.clients import datastore_plan
 from ....module_utils.linux.params import DatastoresDatastoreOption
 from ..changes import Change, Changes, each, entries_kept, word_of
 from ..description import size_text
@@ -467,4 +468,4 @@ def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[
 
 def _check_stores(_testbed: Testbed, _host: Host, stores: list[DatastoresDatastoreOption]) -> None:
     params: Any = {"datastores": stores, "layers": {}}
-    datastore_module.resolve(params)
+    datastore_plan.resolve(params)

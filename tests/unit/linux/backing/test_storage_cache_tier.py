@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import cache_modes
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_tier
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import cache_provider, cache_tier
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     cache_stamp,
     device_mapper,
@@ -90,7 +90,7 @@ def test_the_request_is_that_of_the_kernels_headers():
 
 
 def test_the_table_of_a_cache_without_a_mode_writes_back():
-    read = cache_tier.parse_cache_table("253:1 253:2 254:16 128 1 metadata2 smq 0")
+    read = cache_provider.parse_cache_table("253:1 253:2 254:16 128 1 metadata2 smq 0")
     assert (read["mode"], read["policy"], read["block_bytes"]) == ("writeback", "smq", 65536)
 
 

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing import raid, raid_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
 from unchanged import refused
 
@@ -146,7 +146,7 @@ def wanted(level=10, count=4, **more) -> dict:
 
 def planned(arrays, described, present=True, testbed_id="embedded"):
     mine = arrays(testbed_id)
-    return raid.plan(mine.current(described, wanted=present), described if present else [])
+    return raid_plan.plan(mine.current(described, wanted=present), described if present else [])
 
 
 def ops(steps) -> list:
@@ -177,7 +177,12 @@ def test_a_running_resync_is_read(host):
     }
     assert (array["uuid"], array["stamp"]) == (f"{UUID}10", MINE)
     assert [member["path"] for member in array["members"]] == ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"]
-    assert array["sync_percent"] == 31 and raid.synchronising(array) and not raid.settled(array) and raid.runs(array)
+    assert (
+        array["sync_percent"] == 31
+        and raid_plan.synchronising(array)
+        and not raid_plan.settled(array)
+        and raid_plan.runs(array)
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_other_levels_are_read(host, fixture, expected):
     host.array(fixture)
     array = raid.read_array("md127", host)
     assert {key: array[key] for key in expected} == expected
-    assert raid.settled(array)
+    assert raid_plan.settled(array)
 
 
 def test_raid_5_that_still_lacks_a_member_is_not_settled(host):
@@ -200,14 +205,14 @@ def test_raid_5_that_still_lacks_a_member_is_not_settled(host):
     host.array("raid5")
     array = raid.read_array("md127", host)
     assert (array["degraded"], array["sync_action"], array["resync_start"]) == (1, "idle", "none")
-    assert not raid.settled(array)
+    assert not raid_plan.settled(array)
 
 
 def test_an_array_that_the_host_began_to_assemble_does_not_run(host):
     host.array("inactive")
     array = raid.read_array("md127", host)
     # The kernel shows no UUID of it; its superblocks do.
-    assert (array["uuid"], array["stamp"], raid.runs(array)) == (f"{UUID}10", MINE, False)
+    assert (array["uuid"], array["stamp"], raid_plan.runs(array)) == (f"{UUID}10", MINE, False)
 
 
 def test_without_mdadm_the_package_is_named(host):
@@ -254,7 +259,7 @@ def test_an_array_of_somebody_else_is_no_array_of_ours(host, arrays, stamp):
     current = arrays().current([wanted()])
     assert current["slow"]["active"] is None and not any(current["slow"]["found"].values())
     # Its members are refused as what they are.
-    steps = raid.plan(current, [wanted()])
+    steps = raid_plan.plan(current, [wanted()])
     with refused(lambda: changes(host)) as caught:
         arrays().refuse_unsafe(steps, [wanted()], current)
     assert caught.value.code == "device_held" and "md127" in str(caught.value)
@@ -272,7 +277,7 @@ def test_an_array_of_an_earlier_boot_is_taken_over(host, arrays):
     host.array("raid10", sync_action="idle", sync_completed="none", resync_start="none")
     mine, described = arrays(), [wanted()]
     current = mine.current(described)
-    steps = raid.plan(current, described)
+    steps = raid_plan.plan(current, described)
     assert steps == []
     mine.apply(steps, described, current, 1)
     assert arrays().recorded["slow"]["uuid"] == f"{UUID}10"
@@ -449,7 +454,7 @@ def test_a_member_that_is_not_proven_is_refused(host, arrays, member, code):
     mine = arrays()
     current = mine.current(described)
     with refused(lambda: changes(host)) as caught:
-        mine.refuse_unsafe(raid.plan(current, described), described, current)
+        mine.refuse_unsafe(raid_plan.plan(current, described), described, current)
     assert caught.value.code == code
 
 
@@ -478,7 +483,7 @@ def test_a_member_in_use_is_refused_before_anything_is_changed(host, arrays, how
     mine, described = arrays(), [wanted()]
     current = mine.current(described)
     with refused(lambda: changes(host)) as caught:
-        mine.refuse_unsafe(raid.plan(current, described), described, current)
+        mine.refuse_unsafe(raid_plan.plan(current, described), described, current)
     assert caught.value.code == how and "/dev/vdd" in str(caught.value)
     assert changes(host) == [] and mine.recorded == {}
 
@@ -533,7 +538,7 @@ def apply(arrays, described, present=True, timeout_s=0.0):
     mine = arrays()
     shall = described if present else []
     current = mine.current(described, wanted=present)
-    steps = raid.plan(current, shall)
+    steps = raid_plan.plan(current, shall)
     mine.apply(steps, shall, current, timeout_s)
     return mine
 
@@ -547,7 +552,7 @@ def test_made_as_described_and_taken_away_again(kernel, arrays):
         f"mdadm --create /dev/md127 --run --metadata=1.2 --homehost=storlab-embedded --name=slow --uuid={uuid} --level=0 --raid-devices=2 "
         "--chunk=64 /dev/vdb /dev/vdc",
     ]
-    assert raid.plan(arrays().current(described), described) == []
+    assert raid_plan.plan(arrays().current(described), described) == []
     layer = arrays().layers(described, arrays().current(described))[0]
     assert (layer["name"], layer["path"], layer["identity"]["uuid"]) == ("backing-slow", "/dev/md127", uuid)
     kernel.done.clear()
@@ -713,7 +718,7 @@ def test_what_somebody_put_on_a_member_since_the_cut_stays(kernel, arrays, prese
     cut(kernel, arrays, after=1, foreign="vdd")
     mine, described = arrays(), [wanted()]
     current = mine.current(described, wanted=present)
-    steps = raid.plan(current, described if present else [])
+    steps = raid_plan.plan(current, described if present else [])
     if present:
         with refused(lambda: changes(kernel)) as caught:
             mine.refuse_unsafe(steps, described, current)
@@ -772,7 +777,7 @@ def test_a_member_that_carries_another_superblock_by_now_is_not_zeroed(kernel, a
     current = mine.current([], wanted=False)
     kernel.superblock("vdc", transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1].replace(MINE, OTHERS))
     kernel.done.clear()
-    mine.apply(raid.plan(current, []), [], current, 0)
+    mine.apply(raid_plan.plan(current, []), [], current, 0)
     assert changes(kernel) == ["mdadm --stop /dev/md127", "mdadm --zero-superblock /dev/vdb"]
 
 
@@ -803,7 +808,7 @@ def test_a_used_array_is_not_removed_and_the_user_is_named(host, arrays):
     with refused(
         lambda: changes(host), match=r"RAID slow \(/dev/md127\) cannot be removed: it is mounted on /srv/x"
     ) as caught:
-        mine.refuse_used(raid.plan(current, []), current)
+        mine.refuse_used(raid_plan.plan(current, []), current)
     assert caught.value.code == "device_mounted"
 
 

@@ -18,7 +18,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.converge impo
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, datastore_plan
 from rooted import Rooted
 from unchanged import broken_off, refused
 
@@ -52,7 +52,7 @@ class Host(Rooted):
     """blocks: {device: what is read of it, or why it cannot be}; table: the mounts, oldest first."""
 
     def __init__(self, monkeypatch, root) -> None:
-        super().__init__(monkeypatch, root, datastore, record)
+        super().__init__(monkeypatch, root, datastore, datastore_plan, record)
         self.blocks, self.numbers, self.table = {"/dev/sdx": BLANK}, {"/dev/sdx": "8:16"}, []
         self.holders, self.killed, self.ioctls, self.reasons, self.fails = [], [], [], [], {}
         self.way, self.fsid = "open", "123456789abcdef0:1122334455667788"
@@ -320,7 +320,7 @@ def test_a_folder_that_the_kernel_refuses_leaves_the_disk_as_it_is(host, monkeyp
 def test_benchmark_files_are_those_that_are_wanted(host):
     call(entry(benchmark_files=3))
     assert sorted(sizes(host).values()) == [2 * MIB] * 3
-    host.write(f"{POINT}/{datastore.PARTIAL}", "cut short")
+    host.write(f"{POINT}/{datastore_plan.PARTIAL}", "cut short")
     assert ops(call(entry(benchmark_file_mib=1, benchmark_files=2))) == ["write_benchmark_file"]
     assert list(sizes(host).values()) == [MIB] * 2
     # One of another size is written anew, the other one stays.

@@ -10,7 +10,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.converge impo
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
 from ansible_collections.storlab.testbed.plugins.module_utils.core.layers import parts
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import datastore, datastore_plan, filesystem
 
 MIB = 1 << 20
 UUID = filesystem_uuid("tb", "ds1")
@@ -42,7 +42,7 @@ def current(**change):
 
 
 def ops(**change):
-    return [step["op"] for step in datastore.plan(current(**change), WANTED)]
+    return [step["op"] for step in datastore_plan.plan(current(**change), WANTED)]
 
 
 def test_what_is_there_needs_no_step():
@@ -75,13 +75,13 @@ def test_a_superblock_that_was_written_onto_a_new_disk_proves_nothing():
 
 def test_a_file_system_whose_making_was_cut_off_is_made_again():
     cut = {"filesystem": "xfs", "uuid": UUID, "label": "x", "unfinished": True}
-    (made, _mount, _file) = datastore.plan(
+    (made, _mount, _file) = datastore_plan.plan(
         current(superblock=cut, mounted=None, file_bytes=None), {**WANTED, "filesystem": "xfs"}
     )
     assert (made["op"], made["was"]) == ("make_filesystem", "begun and cut off")
     # That of somebody else is what it is, and the guard refuses it before it is formatted.
     theirs = {**cut, "uuid": "12345678-0000-0000-0000-000000000007"}
-    assert datastore.plan(current(superblock=theirs, mounted=None), WANTED)[0]["was"] == "xfs"
+    assert datastore_plan.plan(current(superblock=theirs, mounted=None), WANTED)[0]["was"] == "xfs"
 
 
 def test_drift():
@@ -96,13 +96,13 @@ def test_another_kind_of_file_system_of_ours_is_no_reason_to_format():
 
 
 def test_something_else_is_not_blank():
-    assert datastore.parse_superblock(b"\0" * 600 + b"somebody's" + b"\0" * 4000)["filesystem"] == "unknown"
+    assert filesystem.parse_superblock(b"\0" * 600 + b"somebody's" + b"\0" * 4000)["filesystem"] == "unknown"
 
 
 def test_only_our_own_entries_are_ours():
     ours = ["lost+found", "storlab-benchmark.dat", "storlab-benchmark.12.dat", ".storlab-benchmark.dat.new"]
     others = ["a.txt", "guest.img", "my-storlab-benchmark.dat", "storlab-benchmark.dat.old", "storlab-benchmark.x.dat"]
-    assert datastore.foreign_entries([*ours, *reversed(others)]) == others
+    assert datastore_plan.foreign_entries([*ours, *reversed(others)]) == others
 
 
 def entry(**change):
@@ -121,7 +121,7 @@ def entry(**change):
 
 def resolve(*entries, purpose="data"):
     layer = {"name": "initiator-ds1", "parent": None, "path": "/dev/sdq", "purpose": purpose}
-    return datastore.resolve(
+    return datastore_plan.resolve(
         {
             "testbed_id": "tb",
             "layers": {"initiator-ds1": layer},
@@ -180,7 +180,7 @@ def over_nfs(provider="nfs", **change):
         **change,
     )
     layers = {"target-share": layer, "datastore-ds1": below}
-    return datastore.resolve({"testbed_id": "tb", "layers": layers, "datastores": [described]})
+    return datastore_plan.resolve({"testbed_id": "tb", "layers": layers, "datastores": [described]})
 
 
 def test_a_datastore_over_nfs_is_the_file_system_of_the_export():

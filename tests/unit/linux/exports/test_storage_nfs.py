@@ -16,7 +16,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import nfs_mount
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import nfs_volumes
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import nfs_export, nfs_plan
 from unchanged import broken_off, refused
 
 UUID = "6d6a2a1c-3f0e-5c3b-9a55-0c1d2e3f4a5b"
@@ -39,7 +39,7 @@ ETAB = f"""\
 def wanted(*clients, layer=None, **change) -> list:
     entry = {"name": "share", "layer": "datastore-ds1", "clients": list(clients), "sync": True, "read_only": False}
     layers = {"datastore-ds1": layer or LAYER}
-    return nfs_export.resolve({"exports": [{**entry, **change}], "layers": layers})
+    return nfs_plan.resolve({"exports": [{**entry, **change}], "layers": layers})
 
 
 def current(**change) -> dict:
@@ -54,15 +54,15 @@ def built(*clients) -> dict:
         threads=8,
         versions={"4", "4.1", "4.2"},
         started=SERVER,
-        file=nfs_export.table("lab", entries),
+        file=nfs_plan.table("lab", entries),
         etab={(PATH, client): set(OPTIONS.split(",")) | {"wdelay"} for client in clients},
         ours={(PATH, client) for client in clients},
     )
 
 
 def ops(now, entries, server=SERVER) -> list:
-    text = nfs_export.table("lab", entries) if entries else None
-    return [(step["op"], step["target"]) for step in nfs_export.plan(now, entries, server if entries else None, text)]
+    text = nfs_plan.table("lab", entries) if entries else None
+    return [(step["op"], step["target"]) for step in nfs_plan.plan(now, entries, server if entries else None, text)]
 
 
 # ---------------------------------------------------------------- whom it is open to
@@ -82,13 +82,13 @@ def test_an_export_is_never_open_to_all_and_clients_are_addresses(client):
 
 def test_the_table_names_each_client_with_its_options():
     entries = wanted("10.0.5.21", "10.0.6.0/24", "fd00::21", "10.0.5.21")
-    assert nfs_export.table("lab", entries).splitlines()[1:] == [
+    assert nfs_plan.table("lab", entries).splitlines()[1:] == [
         f"{PATH} 10.0.5.21({OPTIONS}) 10.0.6.0/24({OPTIONS}) fd00::21({OPTIONS})"
     ]
     slack = wanted("10.0.5.21", sync=False, read_only=True)[0]["options"].split(",")
     assert slack[:2] == ["ro", "async"]
-    assert nfs_export.argument(PATH, "fd00::21") == f"[fd00::21]:{PATH}"
-    assert nfs_export.argument(PATH, "10.0.6.0/24") == f"10.0.6.0/24:{PATH}"
+    assert nfs_plan.argument(PATH, "fd00::21") == f"[fd00::21]:{PATH}"
+    assert nfs_plan.argument(PATH, "10.0.6.0/24") == f"10.0.6.0/24:{PATH}"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_only_a_file_system_of_this_host_is_exported(layer):
 def test_a_layer_that_nobody_made_is_not_exported():
     entry = {"name": "share", "layer": "datastore-ds2", "clients": ["10.0.5.21"], "sync": True, "read_only": False}
     with pytest.raises(Failure) as caught:
-        nfs_export.resolve({"exports": [entry], "layers": {"datastore-ds1": LAYER}})
+        nfs_plan.resolve({"exports": [entry], "layers": {"datastore-ds1": LAYER}})
     assert caught.value.code == "layer_missing"
 
 
@@ -128,28 +128,28 @@ def test_a_layer_that_nobody_made_is_not_exported():
 def test_a_server_never_listens_on_every_address(change):
     params = {"addresses": ["10.0.5.10"], "versions": ["4.2", "3"], "threads": 3, **change}
     with pytest.raises(Failure) as caught:
-        nfs_export.check_server(params)
+        nfs_plan.check_server(params)
     assert caught.value.code == "bad_value" and next(iter(change)) in str(caught.value)
 
 
 def test_the_server_is_started_with_what_is_wanted_and_nothing_else():
-    both = nfs_export.check_server({"addresses": ["10.0.5.10", "fd00::10"], "versions": ["4.2", "3"], "threads": 3})
-    assert nfs_export.server_argv(both) == ["rpc.nfsd", "-G", "10", "-H", "10.0.5.10", "-H", "fd00::10", "3"]
-    assert nfs_export.mountd_argv(both) == ["rpc.mountd"]
-    assert nfs_export.server_argv(SERVER)[3:5] == ["-N", "3"]
-    assert nfs_export.mountd_argv(SERVER) == ["rpc.mountd", "-N", "2", "-N", "3"]
-    assert nfs_export.server_argv({**SERVER, "versions": ["3"]})[3:5] == ["-N", "4"]
+    both = nfs_plan.check_server({"addresses": ["10.0.5.10", "fd00::10"], "versions": ["4.2", "3"], "threads": 3})
+    assert nfs_plan.server_argv(both) == ["rpc.nfsd", "-G", "10", "-H", "10.0.5.10", "-H", "fd00::10", "3"]
+    assert nfs_plan.mountd_argv(both) == ["rpc.mountd"]
+    assert nfs_plan.server_argv(SERVER)[3:5] == ["-N", "3"]
+    assert nfs_plan.mountd_argv(SERVER) == ["rpc.mountd", "-N", "2", "-N", "3"]
+    assert nfs_plan.server_argv({**SERVER, "versions": ["3"]})[3:5] == ["-N", "4"]
 
 
 # ---------------------------------------------------------------- what is there
 
 
 def test_what_is_announced_is_read():
-    found = nfs_export.parse_etab(ETAB)
+    found = nfs_plan.parse_etab(ETAB)
     assert set(found) == {(PATH, "10.0.5.21"), ("/home", "192.168.7.0/24"), ("/with blank", "fd00::5")}
     assert set(OPTIONS.split(",")) <= found[PATH, "10.0.5.21"]
     assert "root_squash" in found["/home", "192.168.7.0/24"]
-    assert nfs_export.parse_versions("-2 -3 +4 +4.1 +4.2") == {"4", "4.1", "4.2"}
+    assert nfs_plan.parse_versions("-2 -3 +4 +4.1 +4.2") == {"4", "4.1", "4.2"}
 
 
 STATES = """\
@@ -159,7 +159,7 @@ STATES = """\
 
 
 def test_what_clients_have_open_is_read(tmp_path, monkeypatch):
-    assert nfs_export.parse_states(STATES) == {"1:31", "253:10"}
+    assert nfs_plan.parse_states(STATES) == {"1:31", "253:10"}
     monkeypatch.setattr(nfs_export, "NFSD", str(tmp_path))
     for number, (address, status) in enumerate(
         [("10.0.5.21:801", "confirmed"), ("10.0.5.22:802", "courtesy"), ("[fd00::21]:803", "confirmed")]
@@ -468,7 +468,7 @@ def test_what_is_not_the_layers_file_system_is_not_exported(monkeypatch):
     table = [{"mount_point": PATH, "source": "/dev/ram0", "numbers": "1:0"}]
     monkeypatch.setattr(nfs_export.mounts, "read", lambda: table)
     shows = {"uuid": UUID}
-    monkeypatch.setattr(nfs_export.datastore, "read_superblock", lambda _device: shows)
+    monkeypatch.setattr(nfs_export.filesystem, "read_superblock", lambda _device: shows)
     nfs_export.Exports.refuse_unproven(wanted("10.0.5.21"))
     for broken in ("uuid", "source", "mount_point"):
         shows["uuid"] = str(uuid.UUID(int=5)) if broken == "uuid" else UUID

@@ -51,7 +51,7 @@ def mounted(monkeypatch, source: str = "/dev/sdx", uuid: str = UUID, fsid: str =
     table = [{"mount_point": "/mnt/ds1", "source": source, "numbers": "8:16"}] if there else []
     monkeypatch.setattr(database.mounts, "read", lambda: table)
     monkeypatch.setattr(
-        database.datastore, "read_superblock", lambda device: {"uuid": uuid if device == "/dev/sdx" else None}
+        database.filesystem, "read_superblock", lambda device: {"uuid": uuid if device == "/dev/sdx" else None}
     )
     monkeypatch.setattr(database.nfs_volumes, "fsid_of", lambda mount: fsid)
 

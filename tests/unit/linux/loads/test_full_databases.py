@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import cluster_folder, database
 from unchanged import broken_off, refused
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -31,11 +31,11 @@ class Small(database.Cluster):
 
     def make_data(self) -> None:
         for name in ("base", "log"):
-            database.replace(os.path.join(self.data, name), "7", self.user)
+            cluster_folder.replace(os.path.join(self.data, name), "7", self.user)
         os.mkdir(os.path.join(self.data, "rows"))
 
     def start_server(self, settings: dict) -> dict:
-        database.replace(os.path.join(self.data, "own.conf"), str(settings), self.user)
+        cluster_folder.replace(os.path.join(self.data, "own.conf"), str(settings), self.user)
         return {"pid": 4711}
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class Host:
     def build(self) -> list:
         cluster = Small("lab")
         steps = database.plan("PostgreSQL", cluster.current(self.folder), WANTED)
-        cluster.apply(self.folder, WANTED, steps, lambda there: database.replace(f"{there.data}/rows/w", "3"))
+        cluster.apply(self.folder, WANTED, steps, lambda there: cluster_folder.replace(f"{there.data}/rows/w", "3"))
         return [step["op"] for step in steps]
 
     def remove(self) -> None:
