@@ -13,6 +13,7 @@ from typing import Any
 
 from ...module_utils.linux.disks.device_safety import PROOFS
 from .device import Device
+from .nouns import Named
 from .shape import Problem, shown
 from .stages import STAGES
 from .testbed import Host, Testbed
@@ -52,11 +53,11 @@ def wanted(testbed: Testbed, host: str) -> list[dict[str, Any]]:
     ]
 
 
-def missing(host: str, probed: list[dict[str, Any]]) -> Iterator[Problem]:
+def missing(host: str, probed: list[Named]) -> Iterator[Problem]:
     """The faults of named things as a host shows them. probed: ``named`` of the probe."""
     for entry in probed:
         variable, path, paths = entry["variable"], entry.get("path"), entry["paths"]
-        proofs = [f"{key} {entry[key]}" for key in PROOFS if entry.get(key)]
+        proofs = [f"{key} {entry.get(key)}" for key in PROOFS if entry.get(key)]
         owner = "" if f" of {host}" in variable else f" of {host}"
         word = _with_key(variable, entry.get("path_word") or "path")
         if path and entry["type"] != "block":

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from . import devices, windows_devices, written
 from .finding import line
-from .nouns import Facts, Finding, Peer, Refused
+from .nouns import Facts, Finding, Peer, Place, Probe, Refused, SeenDisk
 from .shape import Problem, shown
 from .stages import STAGES
 from .testbed import Host, Testbed, addresses_of, is_address
@@ -87,12 +88,12 @@ def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
     return [point for stage in STAGES for point in stage.mount_points(testbed, testbed.hosts[name])]
 
 
-def _of_stages(topic: str, testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Finding]:
+def _of_stages(topic: str, testbed: Testbed, host: Host, probe: Probe) -> list[Finding]:
     looks = [stage.findings().get(topic) for stage in STAGES]
     return [finding for look in looks if look for finding in look(testbed, host, probe)]
 
 
-def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Finding]:
+def findings(testbed: Testbed, probes: Mapping[str, Probe], notes: dict[str, Any] | None = None) -> list[Finding]:
     """[{host, what, good, said, command}]. notes: of devices that a testbed of this state folder has written to (written.py).
 
     probes: {host: probe of host_probe (Linux), about of esxi_state; about and seen of win_state; {'unreached': reason}, or None, of one that was not reached}.
@@ -137,7 +138,7 @@ def _way(host: Host, reason: str) -> str:
     return "" if host.platform == "esxi" else f"ansible {host.name} -i <inventory> -m ping -vvv"
 
 
-def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
+def _linux(testbed: Testbed, name: str, probe: Probe) -> list[Finding]:
     host = testbed.hosts[name]
     root = "root" if probe["root"] else "not root"
     lines = [line(name, "rights", probe["root"], root, "set ansible_user: root, or ansible_become: true")]
@@ -160,7 +161,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
     return lines
 
 
-def _programs(name: str, commands: list[str], probe: dict[str, Any]) -> Finding:
+def _programs(name: str, commands: list[str], probe: Probe) -> Finding:
     missing, manager = probe["missing_commands"], probe["package_manager"]
     packages = sorted({PACKAGES[command][0 if manager == "apt-get" else 1] for command in missing})
     remedy = f"{INSTALL.get(manager, 'install the packages')} {' '.join(packages)}"
@@ -168,7 +169,7 @@ def _programs(name: str, commands: list[str], probe: dict[str, Any]) -> Finding:
     return line(name, "programs", not missing, text, remedy)
 
 
-def _modules(name: str, modules: list[str], probe: dict[str, Any]) -> Finding:
+def _modules(name: str, modules: list[str], probe: Probe) -> Finding:
     missing, manager = probe["missing_modules"], probe["package_manager"]
     remedy = f"{INSTALL.get(manager, 'install')} kernel-modules-extra"
     if manager == "apt-get":
@@ -204,7 +205,7 @@ def _peer(testbed: Testbed, name: str, peer: Peer) -> list[Finding]:
     return lines
 
 
-def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Problem]:
+def impossible(testbed: Testbed, name: str, folders: Mapping[str, Place]) -> list[Problem]:
     """The mount points that a host cannot have. folders: as the host was probed."""
     problems = []
     for variable, path in mount_points(testbed, name):
@@ -215,7 +216,7 @@ def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Pro
     return problems
 
 
-def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
+def unfit(testbed: Testbed, probes: Mapping[str, Probe]) -> list[Problem]:
     """The faults that the hosts show in their names, and with devices and mount points that the inventory names."""
     return [problem for _host, problem in several_names(testbed, probes)] + [
         problem
@@ -229,12 +230,12 @@ def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
     ]
 
 
-def _missing_on_windows(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Problem]:
+def _missing_on_windows(testbed: Testbed, name: str, probe: Probe) -> list[Problem]:
     seen = testbed.hosts[name].platform == "windows" and "volumes" in probe
     return list(windows_devices.missing(testbed, testbed.hosts[name], probe)) if seen else []
 
 
-def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, Problem]]:
+def several_names(testbed: Testbed, probes: Mapping[str, Probe]) -> list[tuple[str, Problem]]:
     """(its first name, what is wrong) for each machine that has several names in the inventory.
 
     Clones of one image share the machine-id and containers of one machine the boot-id, so both must be the same.
@@ -264,7 +265,7 @@ def _problem_line(host: str, problem: Problem) -> Refused:
     return {**line(host, problem.variable, False, text, problem.instead), "sentence": problem.sentence()}
 
 
-def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
+def _named(testbed: Testbed, name: str, probe: Probe) -> list[Finding]:
     lines: list[Finding] = []
     for entry in probe.get("named") or []:
         wrong = list(devices.missing(name, [entry]))
@@ -274,7 +275,7 @@ def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
     return lines
 
 
-def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding]:
+def _folders(testbed: Testbed, name: str, probe: Probe) -> list[Finding]:
     folders = probe.get("folders") or {}
     wrong = {problem.value: problem for problem in impossible(testbed, name, folders)}
     return [
@@ -283,7 +284,7 @@ def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Finding
     ]
 
 
-def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Finding]:
+def _device(testbed: Testbed, name: str, path: str, device: SeenDisk) -> list[Finding]:
     if not device:
         # Told of where it is named.
         return []
@@ -302,7 +303,7 @@ def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> l
     ]
 
 
-def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Finding]:
+def _esxi(testbed: Testbed, name: str, about: Probe) -> list[Finding]:
     lines: list[Finding] = []
     version = str(about.get("version", "0"))
     numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
@@ -321,7 +322,7 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Finding]:
     return lines
 
 
-def facts(probes: dict[str, Any]) -> dict[str, Facts]:
+def facts(probes: Mapping[str, Probe]) -> dict[str, Facts]:
     """The faults of the description that the check of the whole can find."""
     known: dict[str, Facts] = {}
     for name, probe in probes.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -14,6 +15,7 @@ from ...module_utils.core.names import check_testbed_id
 from . import offers
 from .description import size_mib
 from .doctor import short
+from .nouns import Probe
 from .testbed import is_address
 
 # Storage that is there already, which no host of the lab makes.
@@ -140,7 +142,7 @@ def hosts(lab: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
+def compose(given: dict[str, Any], probes: Mapping[str, Probe]) -> dict[str, Any]:
     """{file in the inventory's folder: text}. probes: {inventory name: probe of storlab.testbed.host_probe}, of those that were reached."""
     lab = answers(given)
     names = hosts(lab)
@@ -160,7 +162,7 @@ def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons: dict[str, Any]) -> list[str]:
+def summary(given: dict[str, Any], folder: str, probes: Mapping[str, Probe], reasons: dict[str, Any]) -> list[str]:
     """The lines to print about a lab that was written to the folder. reasons: {inventory name: why Ansible did not reach it}."""
     lab = answers(given)
     names = hosts(lab)
@@ -200,7 +202,7 @@ def _name(address: str, plain: str) -> str:
     return plain if is_address(address) or address == "localhost" else address.split(".")[0].lower()
 
 
-def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: Mapping[str, Probe]) -> str:
     kind = lab["kind"]
     lines = [
         "---",
@@ -219,7 +221,7 @@ def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict
     return "\n".join([*lines, *(_others(lab, others, probes) if others else [])]) + "\n"
 
 
-def _others(lab: dict[str, Any], others: dict[str, Any], probes: dict[str, Any]) -> list[str]:
+def _others(lab: dict[str, Any], others: dict[str, Any], probes: Mapping[str, Probe]) -> list[str]:
     """The lines of the group of hosts that log in."""
     kind = lab["kind"]
     lines = [f"    {lab['group']}:"]
@@ -259,7 +261,7 @@ def _page_of_existing(
     )
 
 
-def _linux(lab: dict[str, Any], name: str, address: str, probes: dict[str, Any], storage: bool) -> list[Any]:
+def _linux(lab: dict[str, Any], name: str, address: str, probes: Mapping[str, Probe], storage: bool) -> list[Any]:
     local = address in ("localhost", "127.0.0.1")
     lines = (
         ["ansible_connection: local", INTERPRETER]
@@ -281,7 +283,7 @@ def _linux(lab: dict[str, Any], name: str, address: str, probes: dict[str, Any],
     return lines
 
 
-def _windows(lab: dict[str, Any], _name: str, address: str, _probes: dict[str, Any], storage: bool) -> list[Any]:
+def _windows(lab: dict[str, Any], _name: str, address: str, _probes: Mapping[str, Probe], storage: bool) -> list[Any]:
     portal = address if is_address(address) else "192.0.2.11  # fill in: address in the storage network"
     return [
         f"ansible_host: {address}" + ("  # fill in: the name in its certificate" if is_address(address) else ""),
@@ -311,7 +313,7 @@ def _esxi(lab: dict[str, Any], name: str, address: str) -> list[Any]:
     ]
 
 
-def _page(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+def _page(lab: dict[str, Any], names: dict[str, Any], target: str, probes: Mapping[str, Probe]) -> str:
     kind, probe = lab["kind"], probes.get(target) or {}
     clients = ", ".join(name for name in names if name != target)
     size = lab["size_mib"] or _fitting(kind, probe)
@@ -361,7 +363,7 @@ def _text(mib: int) -> str:
     return f"{mib // 1024}GiB" if mib % 1024 == 0 else f"{mib}MiB"
 
 
-def _fitting(kind: str, probe: dict[str, Any]) -> int:
+def _fitting(kind: str, probe: Probe) -> int:
     """MiB for each RAM disk, of what is free on the target."""
     count = 1 if kind == "windows_esxi" else 2
     free = probe.get("memory_available_mib")

@@ -79,3 +79,80 @@ class Peer(TypedDict):
     way: str
     mtu_bytes: int | None
     mtu_passes: bool | None
+
+
+class Named(TypedDict, total=False):
+    """A device that the inventory names, and what the host shows of it. The words of its proof are PROOFS of device_safety.py."""
+
+    variable: str
+    path: str
+    path_word: str  # of the description, where it is not path
+    serial: str
+    naa: str
+    wwid: str
+    uuid: str
+    fate: str  # what becomes of its contents
+    type: str  # of the path itself
+    paths: list[str]  # all that show what is said
+    shows: dict[str, str]
+    contents: str
+    reason: str  # why they cannot be read
+    designators: dict[str, str]
+
+
+class SeenDisk(TypedDict, total=False):
+    name: str
+    path: str
+    size_bytes: int
+    sector_bytes: int
+    serial: str
+    used: bool
+
+
+class SeenVolume(TypedDict, total=False):
+    letter: str
+    label: str
+    size_bytes: int
+
+
+class Place(TypedDict, total=False):
+    """A folder that cannot become a mount point; empty where it can."""
+
+    problem: str
+    at: str
+
+
+class Probe(TypedDict, total=False):
+    """Answers of one host to the check: host_probe of a Linux host, win_state of a Windows host, esxi_state of an ESXi host. unreached: why there are none."""
+
+    unreached: str
+    system: str
+    # Linux
+    root: bool
+    kernel: str
+    kvm: bool
+    machine_id: str
+    boot_id: str
+    package_manager: str
+    missing_commands: list[str]
+    missing_modules: list[str]
+    memory_mib: int
+    memory_available_mib: int
+    clock_ahead_s: float
+    addresses: list[str]
+    peers: list[Peer]
+    devices: dict[str, SeenDisk]
+    named: list[Named]
+    folders: dict[str, Place]
+    existing: list[Any]  # offers of storage, which nothing has checked yet
+    published: list[Published]
+    # Linux with ``unused``, and Windows
+    disks: list[SeenDisk]
+    # Windows
+    volumes: list[SeenVolume]
+    # ESXi
+    product: str
+    version: str
+    read_only_licence: str
+    stand_in: bool
+    room: Any

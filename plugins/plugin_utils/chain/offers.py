@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import NAME
 from .doctor import short
+from .nouns import Probe
 from .stages.existing_storage import KINDS, OUTSIDE
 
 MOST_NAME = 28
@@ -32,7 +34,7 @@ class Offer(NamedTuple):
     hosts: tuple[str, ...]
 
 
-def gather(probes: dict[str, Any], inside: bool = False) -> list[Offer]:
+def gather(probes: Mapping[str, Probe], inside: bool = False) -> list[Offer]:
     """The offers of all hosts together. Shared storage is one entry of all hosts that see it. probes: {inventory name: probe}
 
     inside: whether the hosts are guests, whose disks and folders are a kind of their own.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ...module_utils.core.layers import Layer
 from .changes import Changes
 from .device import Device
-from .nouns import Finding, Lab
+from .nouns import Finding, Lab, Probe
 from .shape import Problem
 from .testbed import Context, Disk, Host, Testbed
 
@@ -23,7 +23,7 @@ Needs = tuple[list[str], list[str]]
 # (variable, the option of the module, a look at the testbed, the host and the value that raises Failure)
 LookAhead = tuple[str, dict[str, Any], Callable[[Testbed, Host, Any], None]]
 # Looks at the testbed, a host and what that shows of itself.
-Find = Callable[[Testbed, Host, dict[str, Any]], "list[Finding]"]
+Find = Callable[[Testbed, Host, Probe], "list[Finding]"]
 Judge = Callable[..., Iterable[Problem]]
 
 

@@ -9,13 +9,14 @@ import fnmatch
 from collections.abc import Iterator
 from typing import Any
 
+from .nouns import Probe
 from .shape import Problem, shown
 from .testbed import OVERRIDDEN, Disk, Host, Testbed, mappings
 
 OUR_LABEL = "storlab-"
 
 
-def missing(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Problem]:
+def missing(testbed: Testbed, host: Host, seen: Probe) -> Iterator[Problem]:
     """Problems with the names, by what the host shows. seen: ``{volumes, disks}`` of storlab.testbed.win_state."""
     for look in (_files, _disks, _letters):
         yield from look(testbed, host, seen)
@@ -29,7 +30,7 @@ def _place(testbed: Testbed, host: Host, variable: str, by_hand: str, name: Any)
     return by_hand, f" of {host.name}"
 
 
-def _files(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Problem]:
+def _files(testbed: Testbed, host: Host, seen: Probe) -> Iterator[Problem]:
     volumes = {str(volume["letter"]).upper(): volume for volume in seen["volumes"]}
     has = ", ".join(f"{letter}:" for letter in sorted(volumes))
     # The build makes these, and the stage of the volumes checks what is on them.
@@ -67,7 +68,7 @@ def _mib(entry: dict[str, Any]) -> int:
     return size if isinstance(size, int) else 0
 
 
-def _disks(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Problem]:
+def _disks(testbed: Testbed, host: Host, seen: Probe) -> Iterator[Problem]:
     for place, disk in enumerate(mappings(host.variables.get("ramdisk_disks"))):
         model = str(disk.get("model") or "")
         if not model:
@@ -91,7 +92,7 @@ def _disks(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Probl
         yield Problem(f"{word}.model{of}", shown(model), why, remedy)
 
 
-def _letters(testbed: Testbed, host: Host, seen: dict[str, Any]) -> Iterator[Problem]:
+def _letters(testbed: Testbed, host: Host, seen: Probe) -> Iterator[Problem]:
     """Letters that somebody's volume has. One without a label may be what a cut build of ours has left: the role looks closer."""
     volumes = {str(volume["letter"]).upper(): str(volume["label"]) for volume in seen["volumes"]}
     for place, store in enumerate(mappings(host.variables.get("datastore_datastores"))):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils.core.failure import Failure
@@ -19,10 +20,13 @@ from ...module_utils.core.files import make_folder, read_json, write_json
 from ...module_utils.core.names import plain_naa
 from ...module_utils.linux.disks import contents
 from .device import PROOFS
+from .nouns import Named, Probe
 from .testbed import Testbed
 
 VARIABLE = "testbed_allow_device"
 SHAPE = {"devices": [{str: str}], "sha256": str}
+# {host: [what a device showed]}
+Notes = dict[str, list[dict[str, str]]]
 
 
 def path_of(state_dir: str, host: str) -> str:
@@ -42,7 +46,7 @@ def read(state_dir: str, hosts: Any) -> dict[str, list[dict[str, str]]]:
     return notes
 
 
-def remember(state_dir: str, probes: dict[str, Any], notes: dict[str, list[dict[str, str]]]) -> None:
+def remember(state_dir: str, probes: Mapping[str, Probe], notes: Notes) -> None:
     """Note the devices whose contents will be gone. Raises OSError where that cannot be: then nothing may be written to them."""
     for host, probe in probes.items():
         known = notes.get(host, [])
@@ -54,7 +58,7 @@ def remember(state_dir: str, probes: dict[str, Any], notes: dict[str, list[dict[
             write_json(path_of(state_dir, host), {"devices": devices, "sha256": _digest(devices)}, 0o600, indent=1)
 
 
-def strange(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def strange(testbed: Testbed, probes: Mapping[str, Probe], notes: Notes) -> list[tuple[str, Named]]:
     """[(host, named entry of its probe)] that are neither blank, nor noted, nor allowed, and whose contents would be gone."""
     return [
         (host, entry)
@@ -67,7 +71,7 @@ def strange(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any]) -> 
     ]
 
 
-def is_noted(entry: dict[str, Any], known: list[dict[str, str]]) -> bool:
+def is_noted(entry: Named, known: list[dict[str, str]]) -> bool:
     """Whether one of the notes is of this device: they share something that proves a device, and differ in nothing that both have."""
     shown = _shown(entry)
     return any(
@@ -76,7 +80,7 @@ def is_noted(entry: dict[str, Any], known: list[dict[str, str]]) -> bool:
     )
 
 
-def is_allowed(entry: dict[str, Any], allowed: Any) -> bool:
+def is_allowed(entry: Named, allowed: Any) -> bool:
     """Whether a user names this device: by its path, or by what proves it."""
     names = {
         entry.get("path"),
@@ -88,9 +92,9 @@ def is_allowed(entry: dict[str, Any], allowed: Any) -> bool:
     return bool(wanted & {plain_naa(str(name)) for name in names if name})
 
 
-def sentence(host: str, entry: dict[str, Any]) -> tuple[str, str]:
+def sentence(host: str, entry: Named) -> tuple[str, str]:
     """(what is wrong, the remedy) of a device that is strange."""
-    proofs = [f"{key} {entry[key]}" for key in PROOFS if entry.get(key)]
+    proofs = [f"{key} {entry.get(key)}" for key in PROOFS if entry.get(key)]
     device = ", ".join([*(entry.get("paths") or []), *proofs])
     why = "is not blank, and it is not on record that this testbed has written to it"
     if entry.get("contents") != contents.DATA:
@@ -99,7 +103,7 @@ def sentence(host: str, entry: dict[str, Any]) -> tuple[str, str]:
     return f"{device} on {host}, which would be {entry['fate']}, {why}", remedy
 
 
-def not_blank(devices: list[tuple[str, dict[str, Any]]]) -> Failure:
+def not_blank(devices: list[tuple[str, Named]]) -> Failure:
     """The failure for devices that are strange; nothing was touched."""
     sentences = [sentence(host, entry)[0] for host, entry in devices]
     names = list(dict.fromkeys(_name(entry) for _host, entry in devices))
@@ -111,7 +115,7 @@ def not_blank(devices: list[tuple[str, dict[str, Any]]]) -> Failure:
     )
 
 
-def _at_stake(probe: Any) -> list[dict[str, Any]]:
+def _at_stake(probe: Probe | None) -> list[Named]:
     """The devices of a host that a user proves, and whose contents will be gone. Without proof the device guard refuses them in any case; one that is
     not there, or not the only one, is a problem of its own (devices.py)."""
     named = (probe or {}).get("named") or []
@@ -119,12 +123,12 @@ def _at_stake(probe: Any) -> list[dict[str, Any]]:
     return [entry for entry in proven if entry.get("fate") and len(entry.get("paths") or []) == 1]
 
 
-def _name(entry: dict[str, Any]) -> str:
+def _name(entry: Named) -> str:
     """The name by which a user allows it: its proof, which will not be another disk's tomorrow."""
-    return next(str(entry[key]) for key in PROOFS if entry.get(key))
+    return next(str(entry.get(key)) for key in PROOFS if entry.get(key))
 
 
-def _shown(entry: dict[str, Any]) -> dict[str, str]:
+def _shown(entry: Named) -> dict[str, str]:
     """The properties that the device itself shows, as the host read it."""
     shown = entry.get("designators") or {}
     return {key: str(shown[key]) for key in PROOFS if shown.get(key)}

@@ -18,7 +18,7 @@ from ..description import size_text
 from ..device import FORMATTED, Device, given_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
-from ..nouns import Finding, Kept, Lab
+from ..nouns import Finding, Kept, Lab, Probe
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import OVERRIDDEN, Context, Disk, Host, Store, Testbed, addresses_of, is_exported, layer_of, mappings
@@ -446,7 +446,7 @@ def _mount_points(testbed: Testbed, host: Host) -> list[tuple[str, str]]:
     return points
 
 
-def _room_for_vmfs(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Finding]:
+def _room_for_vmfs(testbed: Testbed, host: Host, about: Probe) -> list[Finding]:
     lines = []
     simulated = bool(about.get("stand_in"))
     for store in testbed.stores:

@@ -13,7 +13,7 @@ from ..changes import Change, Changes, each, entries_kept, word_of
 from ..emulated import lab_network, tap_name
 from ..finding import line
 from ..identifiers import same_case, shared
-from ..nouns import Finding, Kept, Lab
+from ..nouns import Finding, Kept, Lab, Probe
 from ..shape import Problem, did_you_mean, shown
 from ..stage import Find, Judge, Needs, Stage
 from ..testbed import Context, Host, Store, Testbed, addresses_of, layer_of, mappings
@@ -426,7 +426,7 @@ def _with_disk(guests: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _virtualisation(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+def _virtualisation(_testbed: Testbed, host: Host, probe: Probe) -> list[Any]:
     if GuestVm.name not in host.stages or not host.variables["guest_vm_guests"]:
         return []
     # Without it guests are emulated: slow, and told so in their layer, but nothing fails.
@@ -434,5 +434,7 @@ def _virtualisation(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> lis
     return [line(host.name, "virtualisation", True, text)]
 
 
-def _room(testbed: Testbed, host: Host, about: dict[str, Any]) -> list[Finding]:
-    return [line(host.name, *entry) for entry in esxi_room.findings(testbed, host.name, about.get("room", {}))]
+def _room(testbed: Testbed, host: Host, about: Probe) -> list[Finding]:
+    return [
+        line(host.name, *entry) for entry in esxi_room.findings(testbed, host.name, about.get("room", esxi_room.Room()))
+    ]

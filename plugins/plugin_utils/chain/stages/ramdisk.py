@@ -13,7 +13,7 @@ from ....module_utils.linux.backing import ramdisk as ramdisk_module
 from ..changes import Change, Changes, change_text, each, values_kept, word_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
-from ..nouns import Kept, Lab
+from ..nouns import Kept, Lab, Probe
 from ..shape import Problem
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
@@ -122,7 +122,7 @@ def _disks_kept(before: Kept, after: Kept, testbed: Testbed) -> list[Change]:
     return changes
 
 
-def _memory(_testbed: Testbed, host: Host, probe: dict[str, Any]) -> list[Any]:
+def _memory(_testbed: Testbed, host: Host, probe: Probe) -> list[Any]:
     wanted = sum(disk.get("size_mib", 0) for disk in mappings(host.variables.get("ramdisk_disks")))
     wanted = wanted if host.variables.get("ramdisk_provider") != "preinstalled" else 0
     if not wanted:
