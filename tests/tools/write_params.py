@@ -43,6 +43,14 @@ ROOMS = {
         "DebianPackages": ("loads.debian_packages", "SPEC"),
         "DatabaseLoad": ("loads.database", "SPEC"),
     },
+    "plugin_utils.windows": {
+        "Install": ("install", "SPEC"),
+        "Ntfs": ("ntfs", "SPEC"),
+        "Ramdisk": ("ramdisk", "SPEC"),
+        "Server": ("server", "SPEC"),
+        "Session": ("session", "SPEC"),
+        "Target": ("target", "SPEC"),
+    },
 }
 # These areas read their parameters one by one: the types of their lists' entries are used, no type of the whole.
 ENTRIES_ALONE = ("Raid", "CacheTier", "IscsiTarget")

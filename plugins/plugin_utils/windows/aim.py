@@ -22,7 +22,9 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.steps import Step
 from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
+from .params import RamdiskParams
 from .state import Disk, Remembered, State
+from .wants import DiskWant
 
 SPEC = {"aim_program": {"type": "str", "default": "aim_ll.exe"}, "aim_driver_folder": {"type": "str", "default": ""}}
 PRODUCT = "Arsenal Image Mounter"
@@ -33,7 +35,7 @@ TARGETS, UNITS = 8, 24
 PARTITION_START = 1 << 20
 
 
-def check(params: dict[str, Any]) -> None:
+def check(params: RamdiskParams) -> None:
     if not params["aim_program"]:
         raise bad_value("ramdisk_aim_program", "", "Name the program, such as C:\\aim\\aim_ll.exe.")
     folder = params["aim_driver_folder"]
@@ -174,7 +176,7 @@ def with_program(steps: list[Step], program: str) -> list[Any]:
 
 
 def plan(
-    state: State, listed: dict[str, Any], disks: list[Any], memory: Remembered, carrying: Set[str] = frozenset()
+    state: State, listed: dict[str, Any], disks: list[DiskWant], memory: Remembered, carrying: Set[str] = frozenset()
 ) -> list[Step]:
     """Devices to remove and to make. The further needs of the disks are planned by dressing, once they are there."""
     there, kept = present_disks(memory, state, listed), memory.get("devices", {})
@@ -192,7 +194,7 @@ def plan(
             _refuse(name, kept[name], disk, state)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items() if name not in wanted]
     free = _free_numbers(set(listed["devices"]))
-    for name, disk in wanted.items():
+    for name, want in wanted.items():
         if name not in there:
             device = next(free, None)
             if device is None:
@@ -204,10 +206,10 @@ def plan(
                 "make_disk",
                 f"RAM disk {name}",
                 None,
-                f"{disk['size_bytes']} bytes",
-                f"-a -t vm -s {disk['size_bytes']} -u {device}",
+                f"{want['size_bytes']} bytes",
+                f"-a -t vm -s {want['size_bytes']} -u {device}",
             )
-            steps.append({**make, "name": name, "size_bytes": disk["size_bytes"], "device": device})
+            steps.append({**make, "name": name, "size_bytes": want["size_bytes"], "device": device})
     return steps
 
 
@@ -343,7 +345,7 @@ def identified(memory: Remembered, there: dict[str, Disk], ready: bool = False) 
     }
 
 
-def layers_of(disks: list[Any], there: dict[str, Disk], memory: Remembered) -> list[Layer]:
+def layers_of(disks: list[DiskWant], there: dict[str, Disk], memory: Remembered) -> list[Layer]:
     """The disks as layers, without their host; without a path where they are not there yet, in check mode."""
     layers: list[Layer] = []
     for disk in disks:

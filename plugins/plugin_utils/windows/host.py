@@ -28,7 +28,7 @@ Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Stor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -125,7 +125,7 @@ def check_number(variable: str, value: int, what: str, least: int, most: int) ->
     return value
 
 
-def check_lun(variable: str, lun: dict[str, Any]) -> None:
+def check_lun(variable: str, lun: Mapping[str, Any]) -> None:
     """Its name, which becomes that of a layer, and its number, of which a target of Windows has 256 and its initiator sees as many."""
     check_name(f"{variable} lun name", lun["name"])
     check_number(f"{variable} lun {lun['name']}", lun["lun"], "number", 0, 255)
@@ -150,7 +150,7 @@ def check_once(variable: str, values: Sequence[object]) -> None:
             raise bad_value(variable, value, "Listed twice; list it once.")
 
 
-def check_secrets(variable: str, entry: dict[str, Any]) -> None:
+def check_secrets(variable: str, entry: Mapping[str, Any]) -> None:
     for key in ("chap_password", "mutual_chap_password"):
         secret = entry.get(key)
         if secret and not SECRET_LENGTH[0] <= len(secret) <= SECRET_LENGTH[1]:

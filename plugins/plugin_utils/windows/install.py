@@ -13,6 +13,7 @@ from ...module_utils.core.names import check_testbed_id
 from ...module_utils.engines.catalogue import ENGINES, engine_of
 from .engines import check_root
 from .host import module_call, step
+from .params import InstallParams
 from .state import Remembered, State
 
 SPEC = {
@@ -34,7 +35,7 @@ KINDS = ("msi", "zip", "exe")
 PREPARATION = "p"
 
 
-def check(params: dict[str, Any]) -> None:
+def check(params: InstallParams) -> None:
     check_testbed_id("benchmark_testbed_id", params["testbed_id"])
     check_root(params["root"])
     if not engine_of(params["engine"], "benchmark_engine").windows:
@@ -60,11 +61,11 @@ def kind(url: str) -> str:
     return url.rpartition(".")[2].lower()
 
 
-def folder(params: dict[str, Any]) -> str:
+def folder(params: InstallParams) -> str:
     return f"{params['root']}\\tools\\{params['testbed_id']}\\{params['engine']}"
 
 
-def installed_program(params: dict[str, Any]) -> str:
+def installed_program(params: InstallParams) -> str:
     """Where the program is when the download has been installed."""
     return (
         params["download"].get("program")
@@ -73,7 +74,7 @@ def installed_program(params: dict[str, Any]) -> str:
     )
 
 
-def candidates(params: dict[str, Any]) -> list[Any]:
+def candidates(params: InstallParams) -> list[Any]:
     """Where to look for the program."""
     if params["program"]:
         return [params["program"]]
@@ -83,11 +84,11 @@ def candidates(params: dict[str, Any]) -> list[Any]:
     )
 
 
-def _file(params: dict[str, Any]) -> str:
+def _file(params: InstallParams) -> str:
     return f"{folder(params)}\\{params['download']['url'].rpartition('/')[2]}"
 
 
-def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
+def plan(params: InstallParams, host: str) -> tuple[Any, ...]:
     """(steps, calls) that bring the engine to a host that does not have it."""
     name = params["program"] or ENGINES[params["engine"]].programs[0]
     if not params["download"].get("url"):
@@ -127,7 +128,7 @@ def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
     return steps, calls
 
 
-def remember(memory: Remembered, params: dict[str, Any], calls: list[Any]) -> Remembered:
+def remember(memory: Remembered, params: InstallParams, calls: list[Any]) -> Remembered:
     """The record of what is brought, kept before it is: [{folder, package: file that it is uninstalled by, or None}]."""
     if not calls:
         return memory

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import filesystem_uuid
@@ -18,7 +17,9 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import BENCHMARK_FILE, check_name
 from ...module_utils.core.steps import Step
 from .host import RESERVED, check_id, refuse_disk, step
+from .params import NtfsParams
 from .state import Disk, Remembered, State, Volume
+from .wants import StoreWant
 
 AREA = "datastore"
 # What Windows itself puts into every volume.
@@ -53,10 +54,11 @@ def label(testbed_id: str, name: str) -> str:
     return "storlab-" + filesystem_uuid(testbed_id, name)[:8]
 
 
-def check(params: dict[str, Any]) -> list[Any]:
+def check(params: NtfsParams) -> list[StoreWant]:
     """The datastores with their disk's layer; raises bad_value or layer_missing. Each adds {letter, label, expected, benchmark_bytes}."""
     check_id("datastore_testbed_id", params["testbed_id"])
-    datastores, seen = [], set()
+    datastores: list[StoreWant] = []
+    seen = set()
     for wanted in params["datastores"]:
         variable = f"datastore_datastores {wanted['name']}"
         check_name("datastore_datastores name", wanted["name"])
@@ -104,7 +106,7 @@ def check(params: dict[str, Any]) -> list[Any]:
     return datastores
 
 
-def _disk(state: State, wanted: dict[str, Any]) -> Disk | None:
+def _disk(state: State, wanted: StoreWant) -> Disk | None:
     """The disk of the layer; None while it is not there yet, in check mode."""
     layer = wanted["expected"]
     if layer["path"] is None:
@@ -126,7 +128,7 @@ def volume_of(state: State, letter: str) -> Volume | None:
     return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
 
 
-def plan(state: State, wanted: list[dict[str, Any]], memory: Remembered) -> list[Step]:
+def plan(state: State, wanted: list[StoreWant], memory: Remembered) -> list[Step]:
     """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
     steps: list[Step] = []
     for datastore in wanted:
@@ -242,7 +244,7 @@ def _refuse_foreign(volume: Volume, name: str, label: str, number: int) -> None:
     )
 
 
-def file_path(wanted: dict[str, Any]) -> str:
+def file_path(wanted: StoreWant) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
 
@@ -289,7 +291,7 @@ def absent_plan(state: State, memory: Remembered, discard_contents: bool, going:
     return steps
 
 
-def remember(memory: Remembered, state: State, wanted: list[dict[str, Any]]) -> Remembered:
+def remember(memory: Remembered, state: State, wanted: list[StoreWant]) -> Remembered:
     """The record with the disks that will carry datastores; kept before they are changed."""
     there = {datastore["name"]: _disk(state, datastore) for datastore in wanted}
     disks, styles = {**memory.get("disks", {})}, {**memory.get("styles", {})}
@@ -304,7 +306,7 @@ def remember(memory: Remembered, state: State, wanted: list[dict[str, Any]]) -> 
     }
 
 
-def layers_of(wanted: list[Any]) -> list[Layer]:
+def layers_of(wanted: list[StoreWant]) -> list[Layer]:
     """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer that holds data and has no path."""
     return [
         {

@@ -24,7 +24,9 @@ from ...module_utils.core.names import check_name
 from ...module_utils.core.steps import Step
 from . import aim
 from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+from .params import RamdiskParams
 from .state import Disk, Remembered, State, VirtualDisk
+from .wants import DiskWant
 
 PREFIX = "ramdisk:"
 # Unique ids of disks that carry datastores of this testbed: they have partitions, and are left as they are.
@@ -49,7 +51,7 @@ SPEC = {
 }
 
 
-def check(params: dict[str, Any]) -> list[Any]:
+def check(params: RamdiskParams) -> list[DiskWant]:
     """The disks with their size in bytes; raises bad_value."""
     check_id("ramdisk_testbed_id", params["testbed_id"])
     if params["provider"] == "aim":
@@ -84,14 +86,19 @@ def _virtual(state: State, testbed_id: str) -> dict[str, VirtualDisk]:
 
 
 def plan(
-    state: State, provider: str, disks: list[Any], memory: Remembered, testbed_id: str, carrying: Carrying = frozenset()
+    state: State,
+    provider: str,
+    disks: list[DiskWant],
+    memory: Remembered,
+    testbed_id: str,
+    carrying: Carrying = frozenset(),
 ) -> list[Step]:
     if provider == "iscsi_target":
         return _plan_virtual(state, disks, testbed_id)
     return _plan_preinstalled(state, disks, memory, carrying)
 
 
-def _plan_virtual(state: State, disks: list[Any], testbed_id: str) -> list[Step]:
+def _plan_virtual(state: State, disks: list[DiskWant], testbed_id: str) -> list[Step]:
     wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
     ours = _virtual(state, testbed_id)
     steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
@@ -151,7 +158,7 @@ def _removed(state: State, disks: list[VirtualDisk], expect_free: bool = True) -
     ]
 
 
-def _matching(state: State, disk: dict[str, Any]) -> Disk:
+def _matching(state: State, disk: DiskWant) -> Disk:
     """The one disk of the host that is meant."""
     matching = [
         candidate
@@ -172,7 +179,7 @@ def _matching(state: State, disk: dict[str, Any]) -> Disk:
     return disk_there
 
 
-def _plan_preinstalled(state: State, disks: list[Any], memory: Remembered, carrying: Carrying) -> list[Step]:
+def _plan_preinstalled(state: State, disks: list[DiskWant], memory: Remembered, carrying: Carrying) -> list[Step]:
     steps = _given_back(
         state,
         {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
@@ -259,7 +266,7 @@ def absent_plan(
     )
 
 
-def remember(memory: Remembered, state: State, provider: str, disks: list[Any]) -> Remembered:
+def remember(memory: Remembered, state: State, provider: str, disks: list[DiskWant]) -> Remembered:
     """The record with how the disks were found; kept before they are changed."""
     if provider != "preinstalled":
         return memory
@@ -273,7 +280,7 @@ def remember(memory: Remembered, state: State, provider: str, disks: list[Any]) 
     return {**memory, "disks": known}
 
 
-def layers_of(state: State, provider: str, disks: list[Any], testbed_id: str) -> list[Layer]:
+def layers_of(state: State, provider: str, disks: list[DiskWant], testbed_id: str) -> list[Layer]:
     """The disks as layers, without their host."""
     layers: list[Layer] = []
     for disk in disks:

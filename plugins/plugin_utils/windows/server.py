@@ -14,6 +14,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.steps import Step
 from .host import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
+from .params import ServerParams
 from .ramdisk import PREFIX
 from .state import Remembered, State, without
 
@@ -33,7 +34,7 @@ RULES, REGISTRY, SERVICES = (
 )
 
 
-def check(params: dict[str, Any]) -> list[str] | None:
+def check(params: ServerParams) -> list[str] | None:
     """The networks in one notation, or None when they are not spoken of; raises bad_value."""
     check_id("iscsi_target_testbed_id", params["testbed_id"])
     for port in params["ports"]:

@@ -34,6 +34,7 @@ from .host import (
     service,
     step,
 )
+from .params import SessionParams
 from .state import Disk, Remembered, Session, State
 
 SPEC = {
@@ -76,11 +77,11 @@ SPEC = {
 }
 
 
-def check(params: dict[str, Any]) -> list[Any]:
+def check(params: SessionParams) -> list[Any]:
     """The targets with what is expected of their LUNs; raises bad_value."""
     check_id("iscsi_initiator_testbed_id", params["testbed_id"])
     check_known_iqn("iscsi_initiator_name", params["initiator_name"])
-    targets = []
+    targets: list[dict[str, Any]] = []
     for target in params["targets"]:
         variable = f"iscsi_initiator_targets {target['iqn']}"
         check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])

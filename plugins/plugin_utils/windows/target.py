@@ -23,6 +23,7 @@ from ...module_utils.core.secrets import keep_secret, same_secret
 from ...module_utils.core.steps import Step
 from .host import TARGET_SERVICE, service, serving, stamp, stamped, step
 from .state import Portal, Remembered, State, Target
+from .wants import LunWant, TargetWant
 
 AREA = "target"
 SPEC = {
@@ -89,7 +90,7 @@ def is_ours(target: Target, testbed_id: str, memory: Remembered) -> bool:
 
 
 def refuse_foreign(
-    state: State, targets: list[Any], testbed_id: str, memory: Remembered, expect_disks: bool = True
+    state: State, targets: list[TargetWant], testbed_id: str, memory: Remembered, expect_disks: bool = True
 ) -> None:
     """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks the disks of layers may still be missing."""
     for present in state["targets"]:
@@ -151,7 +152,7 @@ def refuse_foreign(
 
 def plan(
     state: State,
-    targets: list[Any],
+    targets: list[TargetWant],
     memory: Remembered,
     testbed_id: str,
     any_address: bool = False,
@@ -193,7 +194,7 @@ def plan(
     return steps
 
 
-def _volume(state: State, lun: dict[str, Any], expect_volume: bool) -> None:
+def _volume(state: State, lun: LunWant, expect_volume: bool) -> None:
     """Refuse a file for which there is no volume, or none of its size. Without expect_volume that of a layer may still be missing."""
     volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
     variable = f"iscsi_target_targets lun {lun['name']} vhdx"
@@ -221,9 +222,9 @@ def _volume(state: State, lun: dict[str, Any], expect_volume: bool) -> None:
         )
 
 
-def _target(present: Target | None, target: dict[str, Any], memory: Remembered, testbed_id: str) -> list[Any]:
+def _target(present: Target | None, target: TargetWant, memory: Remembered, testbed_id: str) -> list[Any]:
     name, auth, steps = target["name"], target["auth"], []
-    now = present or {
+    now: Any = present or {
         "iqn": None,
         "description": "",
         "initiators": target["initiators"],
@@ -321,7 +322,7 @@ def _target(present: Target | None, target: dict[str, Any], memory: Remembered, 
     return steps
 
 
-def cut_off(state: State, targets: list[Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+def cut_off(state: State, targets: list[TargetWant], memory: dict[str, Any]) -> list[dict[str, Any]]:
     """[{target, initiator, address, lun}] that initiators lose when their connection breaks: the names or secrets they logged in with are replaced.
 
     They logged in with those that the record notes. Another setting that somebody gave the target is repaired, and no initiator is cut off.
@@ -338,7 +339,7 @@ def cut_off(state: State, targets: list[Any], memory: dict[str, Any]) -> list[di
     return result
 
 
-def _replaced(target: dict[str, Any], memory: dict[str, Any]) -> bool:
+def _replaced(target: TargetWant, memory: dict[str, Any]) -> bool:
     """Whether the initiators of this target logged in with other names or secrets than it gets now."""
     auth, noted = target["auth"], memory.get("secrets", {}).get(target["name"], {})
     return any(
@@ -406,7 +407,9 @@ def _files_removed(state: State, memory: Remembered, keep: set[str], testbed_id:
     return steps
 
 
-def _portals(state: State, targets: list[Any], memory: Remembered, testbed_id: str, any_address: bool) -> list[Any]:
+def _portals(
+    state: State, targets: list[TargetWant], memory: Remembered, testbed_id: str, any_address: bool
+) -> list[Any]:
     """The portals are one list for the whole server, so others' targets decide whether it may be made shorter."""
     if any_address or not targets or not serving(state):
         return []
@@ -507,7 +510,7 @@ def still_to_give_back(memory: Remembered, state: State, testbed_id: str) -> Rem
     return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
-def remember(memory: Remembered, state: State, targets: list[Any], steps: list[Step]) -> Remembered:
+def remember(memory: Remembered, state: State, targets: list[TargetWant], steps: list[Step]) -> Remembered:
     """The record with what the teardown needs of these steps; kept before the first of them."""
     after = memory.copy()
     after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
@@ -531,7 +534,7 @@ def note_secret(memory: Remembered, done: dict[str, Any]) -> None:
         noted |= {f"{side}_user": user, f"{side}_password": keep_secret(password)}
 
 
-def layers_of(targets: list[Any], published: dict[str, Layer]) -> list[Layer]:
+def layers_of(targets: list[TargetWant], published: dict[str, Layer]) -> list[Layer]:
     """The LUNs as layers, without their host. A target's LUN is read through a login only; the path of an earlier one of the host itself stays."""
     layers: list[Layer] = []
     for target in targets:

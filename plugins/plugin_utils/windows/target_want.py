@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import check_chap, check_iqn, check_known_iqn, initiator_key, portal_address
 from ...module_utils.core.layers import Layer, purpose_of
-from ...module_utils.linux.nouns import ExportedTarget
 from .host import check_id, check_lun, check_port, check_secrets, check_size
+from .params import TargetParams, TargetTargetInitiatorOption, TargetTargetLunOption, TargetTargetOption
+from .wants import LunWant, TargetWant
 
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 
@@ -26,13 +28,14 @@ def target_name(testbed_id: str, iqn: str) -> str:
     return f"storlab-{testbed_id}-" + re.sub(r"[^a-z0-9]+", "-", iqn.split(":", 1)[-1].lower()).strip("-")
 
 
-def check(params: dict[str, Any]) -> list[Any]:
+def check(params: TargetParams) -> list[TargetWant]:
     """The targets as the plan wants them; raises bad_value, layer_missing or layer_not_exportable.
 
     Each {name, iqn, portals, initiators: [IQN:…], auth: {…}, luns: [{lun, name, path, size_bytes, vhdx, parent, purpose, label}]}.
     """
     check_id("iscsi_target_testbed_id", params["testbed_id"])
-    targets, lun_names, paths = [], set(), set()
+    targets: list[TargetWant] = []
+    lun_names, paths = set(), set()
     for wanted in params["targets"]:
         variable = f"iscsi_target_targets {wanted['name']}"
         check_iqn("iscsi_target_targets name", wanted["name"])
@@ -81,12 +84,12 @@ def check(params: dict[str, Any]) -> list[Any]:
     return targets
 
 
-def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str, Any]:
+def _lun(params: TargetParams, variable: str, lun: TargetTargetLunOption) -> LunWant:
     check_lun(variable, lun)
     if not lun["layer"] and not lun["vhdx"]:
         raise bad_value(
             f"{variable} lun {lun['name']}",
-            {key: lun[key] for key in LUN_SOURCES},
+            {key: lun.get(key) for key in LUN_SOURCES},
             "Give a layer, or a vhdx, or a vhdx with the layer of its volume.",
         )
     if lun["vhdx"]:
@@ -115,16 +118,17 @@ def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str
             "Use the RAM disk provider iscsi_target, or a VHDX file on a volume of that disk.",
             layer=lun["layer"],
         )
-    return {
+    exported = {
         **lun,
         "path": path,
         "size_bytes": layer["size_bytes"],
         "parent": lun["layer"],
         "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], layer),
     }
+    return cast(LunWant, exported)
 
 
-def _published(params: dict[str, Any], lun: dict[str, Any]) -> Layer:
+def _published(params: TargetParams, lun: TargetTargetLunOption) -> Layer:
     layer: Layer | None = params["layers"].get(lun["layer"])
     if not layer:
         raise Failure(
@@ -136,7 +140,7 @@ def _published(params: dict[str, Any], lun: dict[str, Any]) -> Layer:
     return layer
 
 
-def _volume_label(params: dict[str, Any], variable: str, lun: dict[str, Any], size_bytes: int) -> str:
+def _volume_label(params: TargetParams, variable: str, lun: TargetTargetLunOption, size_bytes: int) -> str:
     """The label of the volume that has the file, by the layer of its datastore."""
     layer, letter = _published(params, lun), lun["vhdx"]["path"][0].upper()
     mounted = str(layer["identity"].get("mount_point") or "").upper()
@@ -163,10 +167,10 @@ def _volume_label(params: dict[str, Any], variable: str, lun: dict[str, Any], si
     return str(layer["identity"]["stamp"])
 
 
-def _initiator_id(variable: str, initiator: dict[str, Any]) -> str:
+def _initiator_id(variable: str, initiator: TargetTargetInitiatorOption) -> str:
     """An initiator as the cmdlets name it, with its type."""
     key = initiator_key(variable, initiator)
-    value = initiator[key]
+    value: Any = initiator.get(key)
     if key == "iqn":
         return f"IQN:{check_known_iqn(variable, value)}"
     if key == "address":
@@ -196,11 +200,11 @@ def _address_id(variable: str, value: str) -> str:
     return f"IPv6Address:{address}" if address.version == 6 else f"IPAddress:{address}"
 
 
-def _auth(params: dict[str, Any], variable: str, wanted: ExportedTarget) -> dict[str, Any]:
+def _auth(params: TargetParams, variable: str, wanted: TargetTargetOption) -> dict[str, str]:
     """The one CHAP setting of a Windows target."""
     numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
     for initiator in wanted["initiators"]:
-        mine = f"{variable} initiator {initiator[initiator_key(f'{variable} initiators', initiator)]}"
+        mine = f"{variable} initiator {initiator.get(initiator_key(f'{variable} initiators', initiator))}"
         check_secrets(mine, initiator)
         check_chap(mine, initiator, params["allow_no_chap"])
         if initiator["luns"] is not None and set(initiator["luns"]) != numbers:
@@ -209,7 +213,8 @@ def _auth(params: dict[str, Any], variable: str, wanted: ExportedTarget) -> dict
                 initiator["luns"],
                 "A Windows target shows all its LUNs to everyone: make another target for these.",
             )
-        settings.append({key: initiator[key] or "" for key in AUTH})
+        given: Mapping[str, Any] = initiator
+        settings.append({key: given[key] or "" for key in AUTH})
     if any(setting != settings[0] for setting in settings):
         raise bad_value(
             f"{variable} initiators",
