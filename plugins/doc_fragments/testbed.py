@@ -356,14 +356,15 @@ options:
               - V(smb) is a share of an SMB server.
               - V(guest) is a disk or a folder inside of a machine of the group C(guests), whatever runs it.
               - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
+              - V(disk) is a disk and V(volume) a drive or a folder of a Windows host; both are only read.
               - V(esxi_datastore) is a datastore of an ESXi host, whose name there is the O(testbed.existing[].name). With
                 O(testbed.existing[].access=write) guests of the testbed have disks on it.
             type: str
-            choices: [device, esxi_datastore, guest, iscsi, nfs, path, smb]
+            choices: [device, disk, esxi_datastore, guest, iscsi, nfs, path, smb, volume]
             required: true
           hosts:
             description: Hosts or groups that read it. By default all clients and hypervisors that run Linux, or without these all guests; of kind V(guest) all
-              guests, and of kind V(esxi_datastore) all ESXi hosts.
+              guests, of kinds V(disk) and V(volume) those that run Windows, and of kind V(esxi_datastore) all ESXi hosts.
             type: list
             elements: str
           "on":
@@ -381,11 +382,14 @@ options:
             description: Size of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1GiB.
             type: str
           path:
-            description: The folder of kind V(path) or V(guest). With V(device) the disk to look at; by default the one that shows the
-              serial, naa, wwid or uuid.
+            description: The folder of kind V(path) or V(guest), or the drive or folder of kind V(volume). With V(device) the disk to look at; by default the
+              one that shows the serial, naa, wwid or uuid.
             type: str
           serial:
             description: Serial that the disk must have.
+            type: str
+          unique_id:
+            description: Unique id that a disk of a Windows host must have, as C(Get-Disk) shows it.
             type: str
           naa:
             description: NAA identifier that the disk must have.

@@ -97,6 +97,30 @@ class Engines:
                     return entry["size_bytes"]
         return None
 
+    def script_volume_look(self, Folder: str, File: str, LeastBytes: int, MostEntries: int, MostS: int) -> dict:
+        """The volumes of others have files with the time when they were made; MostEntries and MostS are never reached."""
+        if not (LeastBytes > 0 and MostEntries > 0 and MostS > 0):
+            raise Refused("a search without a limit")
+        letter = Folder[:1].upper()
+        online = [disk["volumes"] for disk in self.data["disks"].values() if not disk["offline"]]
+        volume = next((volumes[letter] for volumes in online if letter in volumes), None)
+        if volume is None:
+            return {"volume": "", "filesystem": "", "label": "", "file": None}
+        inside = f"{Folder[3:]}\\".lower() if Folder[3:] else ""
+        files = [
+            (entry["size_bytes"], f"{Folder[:3]}{entry['name']}", entry.get("created", "638000000000000001"))
+            for entry in volume["entries"]
+            if entry["size_bytes"] is not None and entry["name"].lower().startswith(inside)
+        ]
+        fit = [file for file in files if (file[1].lower() == File.lower() if File else file[0] >= LeastBytes)]
+        size, path, created = max(fit, default=(0, "", ""))
+        return {
+            "volume": volume.get("unique_id", f"volume {letter}"),
+            "filesystem": volume["filesystem"],
+            "label": volume["label"],
+            "file": {"path": path, "size_bytes": size, "created": created} if path else None,
+        }
+
     def written_to(self, path: str) -> str:
         """The name under which writes to a path are counted."""
         return self.data.get("links", {}).get(path, path)

@@ -94,12 +94,14 @@ class _Bad(Exception):
 
 
 def run(started: Started) -> Outcome:
-    output, files, form = None, [], "normal"
+    output, files, form, only_read = None, [], "normal", False
     for argument in started.arguments:
         if argument.startswith("--output="):
             output = argument.partition("=")[2]
         elif argument.startswith("--output-format="):
             form = argument.partition("=")[2]
+        elif argument == "--readonly":
+            only_read = True
         elif argument.startswith("--"):
             return said(f"fio: unrecognized option '{argument}'\n")
         else:
@@ -110,6 +112,8 @@ def run(started: Started) -> Outcome:
         if form not in ("json", "json+") or not output or "\\" in output:
             raise _Bad("the stand-in's fio writes JSON into a file of its folder only\n")
         name, options = _job(started.files[files[0]].decode())
+        if only_read and _reads(options) < 100:
+            raise _Bad(f"fio: job <{name}> has write bit set, but fio is in read-only mode\n")
         return _measure(started, name, options, form == "json+", output)
     except _Bad as bad:
         return said(str(bad), name=output or "stderr.txt")

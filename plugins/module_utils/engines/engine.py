@@ -97,6 +97,7 @@ class Engine:
     distributions = False  # whether it keeps latencies of which the percentiles of several repetitions can be told
     shares_runs = False  # whether one start of it can measure several points of a layer
     zeroes = True  # whether it can write zeroes
+    opens_for_reading = True  # whether it opens what it only reads for reading alone, and changes nothing beside it
     workers_apart = False  # whether workers with sequential I/O each have a part of the range
 
     def check(self, point: Point) -> None:

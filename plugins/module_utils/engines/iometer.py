@@ -376,6 +376,8 @@ class Iometer(ByTime):
         "that it shows."
     )
     shares_runs, zeroes = True, False
+    # On a file it works under a second name, which is a change of its folder. belief: that it opens disks for writing, too, whatever the access pattern.
+    opens_for_reading = False
 
     def check(self, point: Point) -> None:
         extent(point["workload"], point["size_bytes"])

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, Fault, bad_value, messages
-from ...module_utils.core.layers import Layer, down
+from ...module_utils.core.layers import Layer, down, only_read
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
 from ...module_utils.run import duration, preparation, server_cache
 from ...module_utils.workload.point import Point
 from ..store.archive import LARGEST_FILE_BYTES
-from ..windows import device_safety, install, script_text
+from ..windows import device_safety, existing, install, script_text
 from ..windows import engines as windows_engines
 from ..windows.action import WindowsScripts, lost
 from ..windows.state import State
@@ -113,6 +113,7 @@ class WindowsRun(WindowsScripts):
         for layer in plan["layers"]:
             if layer["path"] is not None:
                 self._guard(state, layer)
+                self._refuse_open_for_writing(layer)
                 self.engine.check_disk(layer["path"], device_safety.inspect(state, layer["path"])["disk"])
                 devices[layer["name"]] = {"path": layer["path"], "size_bytes": layer["size_bytes"], **layer["identity"]}
         self._wait_for_earlier()
@@ -123,12 +124,37 @@ class WindowsRun(WindowsScripts):
 
     def _guard(self, state: State, layer: Layer) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
+        if only_read(layer):
+            self._guard_reading(state, layer)
+            return []
         return [
             refusal.code
             for refusal in device_safety.guard(
                 state, layer, self.plan["allow_device"], self.options["testbed_id"], self.plan["known_layers"]
             )[1]
         ]
+
+    def _guard_reading(self, state: State, layer: Layer) -> None:
+        """Raise for a path that is not the storage of others that the layer means. Nothing here allows writing."""
+        folder = layer["identity"].get("mount_point")
+        if folder:
+            look = self.reached("volume_look", existing.question(folder, str(layer["path"])))
+            reasons = existing.file_refusals(layer, cast(existing.Look, look))
+        else:
+            disk = device_safety.inspect(state, str(layer["path"]))["disk"]
+            reasons = existing.refusals(layer, disk)
+        existing.refuse(layer, reasons)
+
+    def _refuse_open_for_writing(self, layer: Layer) -> None:
+        """An engine that opens what it measures for reading and writing, or makes a second name for it, is not for storage of others."""
+        if only_read(layer) and not self.engine.opens_for_reading:
+            raise Failure(
+                "layer_read_only",
+                f"{self.engine.name} opens what it measures for writing, too, but {layer['name']} on {self.host} is storage of others and only read.",
+                "Set benchmark_engine to fio or diskspd for this host.",
+                layer=layer["name"],
+                engine=self.engine.name,
+            )
 
     def _wait_for_earlier(self) -> None:
         """A process that an interrupted task of this run left is waited for; beside anything else nothing is measured."""
@@ -169,6 +195,8 @@ class WindowsRun(WindowsScripts):
                 **point,
                 "path": self.layers[point["layer"]]["path"],
                 "size_bytes": self.layers[point["layer"]]["size_bytes"],
+                # Zeros and holes are not looked for on a Windows host.
+                **({"sampled": {}} if only_read(self.layers[point["layer"]]) else {}),
             }
             for point in points
         ]
@@ -200,7 +228,8 @@ class WindowsRun(WindowsScripts):
                 meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
                 self.preparation.before(jobs, meta)
                 known = {layer["name"]: layer for layer in self.plan["known_layers"]}
-                if server_cache.over_own_export(down(known, self.layers[jobs[0]["layer"]])):
+                layer = self.layers[jobs[0]["layer"]]
+                if only_read(layer) or server_cache.over_own_export(down(known, layer)):
                     meta["preparation"]["storage_cache"] = "unknown"
                     meta["flags"].append("cache_unknown")
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))

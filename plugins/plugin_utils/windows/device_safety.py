@@ -56,7 +56,7 @@ def inspect(state: State, path: str) -> dict[str, Any]:
         if facts["disk"]:
             facts.update(type="disk", size_bytes=facts["disk"]["size_bytes"])
     elif file:
-        facts["volume"], facts["disk"] = volume_of(state, file[1].upper()), _beneath(state, path)
+        facts["volume"], facts["disk"] = volume_of(state, file[1].upper()), disk_below(state, path)
         entry: Any = next(
             (entry for entry in (facts["volume"] or {}).get("entries", []) if entry["name"].lower() == file[2].lower()),
             {},
@@ -85,7 +85,7 @@ def _places(disk: Disk) -> list[str]:
     ]
 
 
-def _beneath(state: State, path: str) -> Disk | None:
+def disk_below(state: State, path: str) -> Disk | None:
     """The disk with a file: the one that is mounted nearest to it."""
     mounted = [
         (len(place), disk)
@@ -296,7 +296,7 @@ def _virtual_disks(state: State, facts: dict[str, Any]) -> list[Failure]:
         files = [
             disk["path"]
             for disk in state["virtual_disks"]
-            if (beneath := _beneath(state, disk["path"])) and beneath["number"] in numbers
+            if (below := disk_below(state, disk["path"])) and below["number"] in numbers
         ]
     if not files:
         return []

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from . import aim, disks, engine, engine_remove, engine_run, files, initiator, parts, state, target
+from . import aim, disks, engine, engine_remove, engine_run, existing, files, initiator, parts, state, target
 
 CASES = [
     case
-    for group in (aim, disks, engine, engine_remove, engine_run, files, initiator, parts, state, target)
+    for group in (aim, disks, engine, engine_remove, engine_run, existing, files, initiator, parts, state, target)
     for case in group.CASES
 ]

@@ -214,7 +214,7 @@ def sentences(text, **more):
         (
             "kind: path,",
             "kind: folder,",
-            ["existing[1].kind is 'folder'", "device, esxi_datastore, guest, iscsi, nfs, path, smb"],
+            ["existing[1].kind is 'folder'", "device, disk, esxi_datastore, guest, iscsi, nfs, path, smb, volume"],
         ),
         ("naa: 6001405aa", "path: /dev/sdb", ["existing[2].path is '/dev/sdb'", "does not identify", "serial"]),
         (", naa: 6001405aa", "", ["existing[2] does not identify a disk"]),

@@ -10,17 +10,24 @@ import re
 
 import pytest
 import yaml
+from actions import checked
+from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.doc_fragments.testbed import ModuleDocFragment
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import doctor, drawing, offers
+from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import directions
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, expand, offers
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.stages import existing_storage
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import diagnosis
-from chain_lab import expanded
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import existing
+from chain_lab import expanded, lab_of
 from places import ROOT
 
 # {kind: the words of an entry, with each of its own words}
 EXAMPLES = {
     "device": {"path": "/dev/sdq", "serial": "S1", "naa": "6001405aa", "wwid": "naa.6001405aa", "uuid": "LVM-a"},
+    "disk": {"unique_id": "6001405AA", "serial": "S1"},
     "esxi_datastore": {},
     "guest": {"serial": "S1", "naa": "6001405aa", "wwid": "naa.6001405aa", "uuid": "LVM-a"},
     "iscsi": {
@@ -52,6 +59,7 @@ EXAMPLES = {
         "mount_options": "seal",
         "file": "a.img",
     },
+    "volume": {"path": "E:\\vms", "file": "b\\a.vhdx"},
 }
 # The inventory says this of hosts of a platform.
 PLATFORMS = {"esxi": {"testbed_esxi": {"is": "set"}}, "windows": {"testbed_windows": True}}
@@ -63,7 +71,9 @@ FOLDER = {"path": "/data", "file": "a.img"}
 WRITING = {existing_storage.OWN_SIZE}
 # Kinds that new_lab never writes, and why.
 NOT_OFFERED = {
+    "disk": "new_lab asks Linux hosts what they have",
     "esxi_datastore": "new_lab asks Linux hosts what they have",
+    "volume": "new_lab asks Linux hosts what they have",
     "iscsi": "a session that is there is offered as the device that it shows; new_lab knows no portal of others",
     "smb": "a share that is mounted is offered as the path where it is; new_lab knows no password of others",
 }
@@ -130,9 +140,15 @@ def test_diagnose_looks_at_the_way_to_its_server(kind):
     assert addresses == (["192.0.2.10"] if kind in SERVERS else [])
     if kind in existing_storage.ELSEWHERE:
         return
-    plain = {key: option.get("default") for key, option in attached.SPEC["entries"]["options"].items()}
-    layer = attached._layer({**plain, **entries[0]}, path="/p", size_bytes=1, identity={})
-    assert layer["detail"]["existing"] in attached.NEEDED and layer["detail"]["provider"] == "existing"
+    if existing_storage.KINDS[kind].platform == "windows":
+        layer = existing._layer({"parent": None, **entries[0]}, "E:\\a.vhdx", 1, {}, {})
+    else:
+        plain = {key: option.get("default") for key, option in attached.SPEC["entries"]["options"].items()}
+        layer = attached._layer({**plain, **entries[0]}, path="/p", size_bytes=1, identity={})
+    assert (
+        layer["detail"]["existing"] in (*attached.NEEDED, "disk", "volume")
+        and layer["detail"]["provider"] == "existing"
+    )
     way = diagnosis._way({**layer, "host": "host01"}, {"192.0.2.10": {"before": "", "after": ""}}, ())
     assert (way == {"note": "the look at it did not end"}) == (kind in SERVERS)
 
@@ -165,3 +181,33 @@ def test_the_role_attaches_what_the_description_has():
     assert kinds | {"path"} == {*attached.NEEDED, "iscsi"}
     text = (ROOT / "roles/existing_storage/meta/argument_specs.yml").read_text(encoding="utf-8")
     assert [kind for kind in attached.NEEDED if f"C({kind})" not in text] == []
+
+
+@pytest.fixture(scope="module")
+def workloads() -> dict:
+    """{profile: its workloads} of the collection."""
+    folder = ROOT / "roles" / "benchmark" / "files" / "profiles"
+    wanted = {}
+    for name in sorted(path.stem for path in folder.glob("*.yml")):
+        given = {"testbed_id": "lab", "run_id": "one", "results_dir": "/tmp/r", "profile": name}
+        wanted[name] = plan.validate(checked(benchmark, **given), profile.find(name, [str(folder)], yaml.safe_load))
+    return {name: options["workloads"] for name, options in wanted.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_profile_that_writes_is_refused_and_every_other_one_is_not(kind, workloads):
+    """Before anything is touched. Files of an ESXi host's datastore are written by guests alone, so that guest is refused, whatever it would measure."""
+    text = lab_with(kind, EXAMPLES[kind])
+    writers = {name for name, wanted in workloads.items() if any("write" in directions(each) for each in wanted)}
+    assert len(writers) > 20 and len(workloads) - len(writers) > 4
+    if kind == existing_storage.STORE:
+        guest = "guests: [{name: vm01, datastore: it, disk_size: 2GiB, memory: 1GiB}]"
+        text = text.replace("testbed: {", f"testbed: {{{guest}, ") + "guests: {vm01: {ansible_host: 192.0.2.31}}\n"
+        writers = set(workloads)
+    refused = set()
+    for name, wanted in workloads.items():
+        lab = lab_of(text, workloads={"host01": wanted, "vm01": wanted})
+        sentences = [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+        assert all("there before" in sentence and "access: write" in sentence for sentence in sentences), sentences
+        refused |= {name} if sentences else set()
+    assert refused == writers

@@ -139,7 +139,7 @@ class Bench:
                 "prepare": {"fill": False},
                 **arguments,
             }
-        else:
+        elif "state_dir" in module.ActionModule.SPEC:
             arguments = {"state_dir": str(self.folder / "state"), **arguments}
         arguments.setdefault("testbed_id", "lab")
         action = actions.make(module, copy.deepcopy(arguments), check, windows=on_windows)

@@ -13,6 +13,7 @@ from ....module_utils.core.failure import Failure
 from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.luns import CHAP_SPEC
+from ....module_utils.core.windows_names import DISK_PROOFS, is_below, is_folder
 from ....module_utils.esxi.datastore import NAME_REMEDY, is_name
 from ....module_utils.linux.clients import smb
 from ....module_utils.linux.clients.attached import NEEDED, PORTS
@@ -41,6 +42,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "device": Kind("initiator", ("path", *PROOFS)),
+    "disk": Kind("initiator", DISK_PROOFS, platform="windows"),
     "esxi_datastore": Kind("datastore", (), platform="esxi"),
     "guest": Kind("guest", ("path", *PROOFS, "file", OWN_SIZE)),
     "iscsi": Kind("initiator", ("portal", "iqn", "lun", "serial", "naa", *CHAP_SPEC), ("portal", "iqn")),
@@ -51,9 +53,12 @@ KINDS = {
         ("server", "share", "smb_version", "user", "password", "domain", "mount_options", "file", OWN_SIZE),
         NEEDED["smb"],
     ),
+    "volume": Kind("datastore", ("path", "file"), ("path",), "windows"),
 }
 # The role datastore publishes it, as it does every datastore of an ESXi host.
 STORE = "esxi_datastore"
+# {platform: the provider of the role existing_storage}
+PROVIDERS = {"linux": "linux", "windows": "windows"}
 # The names of platforms, for sentences.
 PLATFORMS = {"linux": "Linux", "windows": "Windows", "esxi": "ESXi"}
 # Kinds outside of guests: inside of them both are of kind guest.
@@ -67,7 +72,13 @@ COMMON = ("name", "kind", "hosts", "on", "access")
 COMMANDS = {"nfs": "mount.nfs", "smb": "mount.cifs", "device": "blkid"}
 # {kind of the role: {word of the description: word of the role}} where they differ.
 OWN = {OWN_SIZE: "benchmark_file_mib"}
-RENAMED = {"device": {"path": "device"}, "nfs": OWN, "path": {"path": "folder", **OWN}, "smb": OWN}
+RENAMED = {
+    "device": {"path": "device"},
+    "nfs": OWN,
+    "path": {"path": "folder", **OWN},
+    "smb": OWN,
+    "volume": {"path": "folder"},
+}
 Entry = dict[str, Any]
 
 
@@ -263,9 +274,9 @@ def _words(entry: Entry) -> str:
         return f"NFS export {entry.get('server')}:{entry.get('export')}"
     if entry.get("kind") == "smb":
         return f"SMB share //{entry.get('server')}/{entry.get('share')}"
-    if entry.get("kind") == "path":
+    if entry.get("kind") in ("path", "volume"):
         return f"folder {entry.get('folder')}"
-    return f"disk of {', '.join(f'{key} {entry[key]}' for key in PROOFS if entry.get(key))}"
+    return f"disk of {', '.join(f'{key} {entry[key]}' for key in (*PROOFS, *DISK_PROOFS[:1]) if entry.get(key))}"
 
 
 def _use(entry: Entry) -> str:
@@ -323,7 +334,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
         if not entry.get(word):
             wrong.append(Problem(f"{variable}.{word}", None, "is not set", f"storage of kind {kind} needs it"))
     for word in ("path", "export"):
-        if entry.get(word) and not str(entry[word]).startswith("/"):
+        if entry.get(word) and kind != "volume" and not str(entry[word]).startswith("/"):
             wrong.append(Problem(f"{variable}.{word}", shown(entry[word]), "", "write an absolute path"))
     if written(entry) and entry.get("file"):
         why = "but with access: write no file of others is used"
@@ -344,6 +355,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
     if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
         why = "does not identify the LUN that is to be overwritten"
         wrong.append(Problem(variable, None, why, "add the serial or naa that it has"))
+    wrong += _on_windows(variable, entry) if KINDS[kind].platform == "windows" else []
     wrong += _inside(variable, entry) if kind == "guest" else []
     wrong += _share(variable, entry) if kind == "smb" else []
     if kind == "device" and not any(entry.get(key) for key in PROOFS):
@@ -351,6 +363,24 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
         path = shown(entry["path"]) if entry.get("path") else None
         why = f"{'which ' if path else ''}does not identify a disk"
         wrong.append(Problem(f"{variable}.path" if path else variable, path, why, remedy))
+    return wrong
+
+
+def _on_windows(variable: str, entry: Entry) -> list[Problem]:
+    """The problems of a disk or a volume of a Windows host."""
+    wrong, path, file = [], entry.get("path"), entry.get("file")
+    if entry["kind"] == "disk" and not any(entry.get(key) for key in DISK_PROOFS):
+        remedy = "add the unique_id or the serial that Get-Disk shows"
+        wrong.append(Problem(variable, None, "does not identify a disk", remedy))
+    if path and not is_folder(str(path)):
+        wrong.append(
+            Problem(f"{variable}.path", shown(path), "", "write a drive such as E:, or a folder such as E:\\data")
+        )
+    if file and not is_below(str(file)):
+        wrong.append(Problem(f"{variable}.file", shown(file), "", "write the path of a file below the folder"))
+    if written(entry):
+        why = f"but storage of kind {entry['kind']} is only read"
+        wrong.append(Problem(f"{variable}.access", "'write'", why, "remove it"))
     return wrong
 
 
@@ -484,7 +514,7 @@ class ExistingStorage(Stage):
         "mount.cifs": ("cifs-utils", "cifs-utils"),
         "blkid": ("util-linux", "util-linux"),
     }
-    variables = ("existing_storage_entries",)
+    variables = ("existing_storage_entries", "existing_storage_provider")
 
     def derive(self, context: Context) -> None:
         published, testbed = context.lab.get("published", {}), context.testbed
@@ -493,7 +523,9 @@ class ExistingStorage(Stage):
             built = any(layer.get("provider") == "existing" for layer in published.get(name, []))
             if name in by_host or built or VARIABLE in host.own:
                 context.derive(host, VARIABLE, by_host.get(name, []), "testbed.existing")
-                host.only_reads = name in testbed.initiators and host.platform == "linux"
+                because = f"{name} runs {PLATFORMS[host.platform]}"
+                context.derive(host, "existing_storage_provider", PROVIDERS.get(host.platform, "linux"), because)
+                host.only_reads = name in testbed.initiators and host.platform in PROVIDERS
             # Its software iSCSI adapter stays off where the testbed has no LUN for it.
             host.only_reads |= any(store.there and name in store.hosts for store in testbed.stores)
 

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""volume_look: the file that is read of a volume that was there before. The folder is the case's own; its volume is said by the world."""
+
+from __future__ import annotations
+
+from cases import FOLDER, WILD_NAME, Case, Like, at, quiet
+
+VOLUME = "\\\\?\\Volume{5f8d0000-0000-0000-0000-100000000037}\\"
+SHOWN = (
+    "$global:StandIn.Answers['Get-Volume'] = { param($Bound, $Name) New-Thing 'MSFT_Volume' "
+    f"@{{ UniqueId = '{VOLUME}'; FileSystem = 'ReFS'; FileSystemLabel = 'Data of others' }} }}\n"
+)
+GONE = "$global:StandIn.Answers['Get-Volume'] = { param($Bound, $Name) Deny-Call -Message 'No objects found.' -Category ObjectNotFound }\n"
+THERE = {
+    "small": "12",
+    "b/equal": "12345",
+    "b/deep/big [x] $y": "123456",
+    "c/equal": "12345",
+    ".hidden": "1234",
+    WILD_NAME: "1",
+}
+TICKS = Like(r"[0-9]{18}")
+
+
+def look(what: str, file: str = "", size: int | None = None, asked: str = "", world: str = SHOWN, **limits) -> Case:
+    """file: the path below the folder that is answered, of so many bytes; asked: the one that is asked for."""
+    given = {"LeastBytes": 3, "MostEntries": 99, "MostS": 60, **limits}
+    volume = {"volume": VOLUME, "filesystem": "ReFS", "label": "Data of others"}
+    chosen = {"path": at(*file.split("/")), "size_bytes": size, "created": TICKS} if file else None
+    return Case(
+        "volume_look",
+        what,
+        {"Folder": FOLDER, "File": asked and at(*asked.split("/")), **given},
+        [quiet("Get-Volume", FilePath=FOLDER)],
+        result={**(volume if world == SHOWN else dict.fromkeys(volume, "")), "file": chosen},
+        changed=False,
+        change=world,
+        files=THERE,
+    )
+
+
+CASES = [
+    look("the biggest file", "b/deep/big [x] $y", 6),
+    look("a file that is named", "b/equal", 5, asked="b/equal"),
+    look("a file that is named and that no search would take", "small", 2, asked="small"),
+    look("a file that is named like a pattern", "b/deep/big [x] $y", 6, asked="b/deep/big [x] $y"),
+    look("a file that is missing", asked="none"),
+    look("a file that looks like a script", WILD_NAME, 1, asked=WILD_NAME),
+    look("a folder in the place of a file", asked="b"),
+    look("no file is big enough", LeastBytes=7),
+    # Those of the top are the first, and two folders, which are not reached.
+    look("a search that ends early", ".hidden", 4, MostEntries=4),
+    look("a search without time", MostS=-1),
+    look("a volume that is not there", "b/equal", 5, asked="b/equal", world=GONE),
+]
