@@ -232,9 +232,12 @@ about:
   sample: {product: VMware ESXi, version: 8.0.2, build: '22380479', api: 8.0.2.0, kind: HostAgent}
 """
 
+from functools import partial
+
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import datastores
 from ..module_utils.esxi import session as esxi
@@ -248,7 +251,9 @@ def main() -> None:
     with failures_of(module):
         check_testbed_id("datastore_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
-            module.exit_json(about=session.about, **datastores.ensure(session, module.params, module.check_mode))
+            module.exit_json(
+                about=session.about, **converge(partial(datastores.Area, session), module.params, module.check_mode)
+            )
 
 
 if __name__ == "__main__":

@@ -212,9 +212,12 @@ about:
   sample: {product: VMware ESXi, version: 8.0.2, build: '22380479', api: 8.0.2.0, kind: HostAgent}
 """
 
+from functools import partial
+
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import network
 from ..module_utils.esxi import session as esxi
@@ -225,7 +228,10 @@ def main() -> None:
     with failures_of(module):
         check_testbed_id("esxi_network_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
-            result = network.ensure(session, module.params, module.check_mode)
+            if module.params["confirm"]:
+                result = network.confirm(session, module.params, module.check_mode)
+            else:
+                result = converge(partial(network.Area, session), module.params, module.check_mode)
             for text in result.pop("warnings", []):
                 module.warn(text)
             module.exit_json(about=session.about, **result)

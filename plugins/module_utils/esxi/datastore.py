@@ -256,6 +256,10 @@ class Datastores:
             raise self.not_offered(step, want)
         return whole[0].spec
 
+    def refuse_unoffered(self, step: Step, want: StoreWant) -> None:
+        """Raises the Failure of a device that the host does not offer for a VMFS."""
+        self.offer(step, want)
+
     def whole(self, offers: Any) -> list[Any]:
         kind = self.session.vim.host.VmfsDatastoreOption.AllExtentInfo
         return [offer for offer in offers if isinstance(offer.info, kind)]

@@ -10,10 +10,11 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
+from .area import HostArea
 from .datastore import Datastores, behind, check, layer_of, read, remembered, visible
 from .datastore_plan import fits, plan
 from .intentions import AREA, Intentions
-from .params import DatastoresParams
+from .params import DatastoresDatastoreOption
 from .session import Session
 from .states import HostSystem, StoresState, StoreWant
 
@@ -44,83 +45,94 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Session, params: DatastoresParams, check_mode: bool) -> dict[str, Any]:
-    host = session.host()
-    with session.doing("read the host's name"):
-        area = f"datastore-{params['testbed_id']}"
-        memory = KeptRecord(params["state_dir"], area, host.name) if params["state_dir"] else None
-        intentions = Intentions(memory, host.name)
-    wanted = [
-        (
-            entry,
-            check(
-                entry,
-                params["layers"],
-                "datastore_datastores",
-                params["testbed_id"],
-                params["state"],
-                check_mode,
-                params["allow_device"],
-                params["discard_contents"],
-                params["hosts"],
-                memory is not None,
-            ),
+class Area(HostArea):
+    """The datastores of a testbed on a host."""
+
+    def plan(self) -> list[Step]:
+        params, session = self.params, self.session
+        self.host = host = session.host()
+        with session.doing("read the host's name"):
+            area = f"datastore-{params['testbed_id']}"
+            self.memory = KeptRecord(params["state_dir"], area, host.name) if params["state_dir"] else None
+            self.intentions = intentions = Intentions(self.memory, host.name)
+        self.wanted = wanted = [(entry, self._want(entry)) for entry in params["datastores"]]
+        names, naas = [want["name"] for _entry, want in wanted], [want["naa"] for _entry, want in wanted if want["naa"]]
+        recorded = self.memory.data.get("datastores", {}) if self.memory else {}
+        self.stores = stores = Datastores(session, host, intentions)
+        if not self.check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
+            # The changes of another host to a shared LUN show only after a rescan of this one, and then a while later.
+            stores.rescan()
+
+        def awaited(seen: StoresState, want: StoreWant) -> bool:
+            return behind(seen, want) or intentions.awaited(seen, want, params["long_timeout_s"])
+
+        self.state: StoresState = session.until(
+            lambda: read(session, host, names, naas),
+            lambda seen: self.check_mode or not any(awaited(seen, want) for _entry, want in wanted),
+            params["wait_s"],
         )
-        for entry in params["datastores"]
-    ]
-    names, naas = [want["name"] for _entry, want in wanted], [want["naa"] for _entry, want in wanted if want["naa"]]
-    recorded = memory.data.get("datastores", {}) if memory else {}
-    stores = Datastores(session, host, intentions)
-    if not check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
-        # The changes of another host to a shared LUN show only after a rescan of this one, and then a while later.
-        stores.rescan()
-
-    def awaited(seen: StoresState, want: StoreWant) -> bool:
-        return behind(seen, want) or intentions.awaited(seen, want, params["long_timeout_s"])
-
-    state = session.until(
-        lambda: read(session, host, names, naas),
-        lambda seen: check_mode or not any(awaited(seen, want) for _entry, want in wanted),
-        params["wait_s"],
-    )
-    plans = [
-        (want, plan(state, want, stores.look, recorded, intentions.matching))
-        for _entry, want in wanted
-        if want["type"] != "rdm"
-    ]
-    for want, steps in plans:
-        for step in steps:
-            if not check_mode:
-                stores.apply(step, want)
-            elif "device" in step and len(steps) == 1:
-                with session.doing(f"ask whether {want['naa']} can take a VMFS"):
-                    stores.offer(step, want)
-    if not check_mode:
-        taken = [want for want, steps in plans if steps]
-        if taken:
-            state = settle(session, host, taken, params["wait_s"])
-        if memory:
-            made = tuple(volume["name"] for volume in state["volumes"] if intentions.matching(volume))
-            remember(memory, [want for _entry, want in wanted], state, made)
-            intentions.settle(state, plans, params["long_timeout_s"])
-            if not any(memory.data.get(key) for key in ("datastores", AREA)):
-                memory.forget()
-    result = shown([step for _want, its_steps in plans for step in its_steps])
-    result["kept"] = kept_for_others(state, plans)
-    if params["state"] == "present":
-        volumes = {volume["name"]: volume for volume in state["volumes"]}
-        result["layers"] = [
-            layer_of(
-                want,
-                volumes.get(want["name"]),
-                entry["layer"],
-                state["stores"].get(want["name"]) if want["type"] == "existing" else None,
-            )
-            for entry, want in wanted
+        self.plans = [
+            (want, plan(self.state, want, stores.look, recorded, intentions.matching))
+            for _entry, want in wanted
+            if want["type"] != "rdm"
         ]
-        for layer, (_entry, want) in zip(result["layers"], wanted):
-            layer["size_bytes"] = layer["size_bytes"] or (state["disks"].get(want["naa"]) or {}).get("size_bytes")
-    return result
+        return [step for _want, its_steps in self.plans for step in its_steps]
+
+    def _want(self, entry: DatastoresDatastoreOption) -> StoreWant:
+        params = self.params
+        return check(
+            entry,
+            params["layers"],
+            "datastore_datastores",
+            params["testbed_id"],
+            params["state"],
+            self.check_mode,
+            params["allow_device"],
+            params["discard_contents"],
+            params["hosts"],
+            self.memory is not None,
+        )
+
+    def guard(self, steps: list[Step]) -> None:
+        """Without check mode it is asked when the volume is made, because a step before may free the device."""
+        for want, its_steps in self.plans:
+            for step in its_steps:
+                if self.check_mode and "device" in step and len(its_steps) == 1:
+                    with self.session.doing(f"ask whether {want['naa']} can take a VMFS"):
+                        self.stores.refuse_unoffered(step, want)
+
+    def apply(self, steps: list[Step]) -> None:
+        for want, its_steps in self.plans:
+            for step in its_steps:
+                self.stores.apply(step, want)
+        taken = [want for want, its_steps in self.plans if its_steps]
+        if taken:
+            self.state = settle(self.session, self.host, taken, self.params["wait_s"])
+        if self.memory:
+            made = tuple(volume["name"] for volume in self.state["volumes"] if self.intentions.matching(volume))
+            remember(self.memory, [want for _entry, want in self.wanted], self.state, made)
+            self.intentions.settle(self.state, self.plans, self.params["long_timeout_s"])
+            if not any(self.memory.data.get(key) for key in ("datastores", AREA)):
+                self.memory.forget()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        result = shown(steps)
+        result["kept"] = kept_for_others(self.state, self.plans)
+        if self.present:
+            volumes = {volume["name"]: volume for volume in self.state["volumes"]}
+            result["layers"] = [
+                layer_of(
+                    want,
+                    volumes.get(want["name"]),
+                    entry["layer"],
+                    self.state["stores"].get(want["name"]) if want["type"] == "existing" else None,
+                )
+                for entry, want in self.wanted
+            ]
+            for layer, (_entry, want) in zip(result["layers"], self.wanted):
+                disk = self.state["disks"].get(want["naa"] or "")
+                layer["size_bytes"] = layer["size_bytes"] or (disk.get("size_bytes") if disk else None)
+        return result
 
 
 def kept_for_others(state: StoresState, plans: list[tuple[StoreWant, list[Step]]]) -> list[str]:

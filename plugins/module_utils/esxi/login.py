@@ -40,6 +40,7 @@ from .adapter_plan import (
     refuse_used,
     settled,
 )
+from .area import HostArea
 from .params import IscsiParams
 from .session import Session
 from .states import AdapterLun, AdapterState, AdapterWant, HostSystem
@@ -271,60 +272,6 @@ def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
         wait(lambda state: not state["enabled"], login.wait_s)
 
 
-def present(
-    session: Session, host: HostSystem, params: IscsiParams, host_name: str, check_mode: bool
-) -> dict[str, Any]:
-    want = check(params)
-    want["port_binding"] = network.devices_of(session, host, want["port_binding"])
-    login = Login(session, host, params, want, memories(params, host_name))
-    wanted = {entry_key(entry) for entry in entries(want["targets"])} - set(login.record.data.get("targets", []))
-    for target in login.state["targets"]:
-        if entry_key(target) in wanted and not target["discovered"]:
-            raise target_foreign(entry_key(target))
-    steps = plan(login.state, want, login.record.data)
-    luns, waited = login.state["luns"], {}
-    if not check_mode:
-        login.refuse_used(steps)
-        begun = time.monotonic()
-        luns = login.log_in(steps)
-        waited = {"waited_s": round(time.monotonic() - begun, 2)}
-    pending = login.pending(steps if check_mode else ())
-    disks: Any = {} if missing(luns, want["targets"]) else prove(want["targets"], luns)
-    name = login.adapter.known
-    return {
-        "luns": luns,
-        "layers": [
-            marked({**layer, "path": None}, pending, disks) for layer in layers_of(want["targets"], disks, "esxi")
-        ],
-        "warnings": odd_serials(want["targets"], disks) + degraded(disks),
-        **after(pending),
-        **waited,
-        **({"adapter": name} if name else {}),
-        **shown(steps, quiet=LOOKING),
-    }
-
-
-def absent(
-    session: Session, host: HostSystem, params: IscsiParams, host_name: str, check_mode: bool
-) -> dict[str, object]:
-    want: AdapterWant = {"host_options": {}, "targets": []}
-    login = Login(session, host, params, want, memories(params, host_name))
-    steps, left = absent_plan(login.state, login.record.data), kept(login.state, login.record.data)
-    others = [entry_key(target) for target in came_later(login.state, login.record.data)] if left else []
-    if not check_mode:
-        login.refuse_used(steps)
-        if steps:
-            login.keep_start(steps)
-            give_back(login, steps, login.record.data)
-        login.forget(owing=bool(left))
-    return {
-        "kept_for_others": left,
-        "warnings": [kept_text(login.adapter.known, left, others)] if left else [],
-        **after(login.pending(steps if check_mode else ())),
-        **shown(steps, quiet=LOOKING),
-    }
-
-
 def kept_text(device: str | None, left: list[dict[str, Any]], others: list[str]) -> str:
     settings = ", ".join(item["setting"] for item in left)
     return (
@@ -388,9 +335,68 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Session, params: IscsiParams, check_mode: bool) -> dict[str, Any]:
-    """The work of the module esxi_iscsi; the result may have ``warnings``."""
-    host = session.host()
-    with session.doing("read the host's name"):
-        name = host.name
-    return (present if params["state"] == "present" else absent)(session, host, params, name, check_mode)
+class Area(HostArea):
+    """The software iSCSI adapter and its logins. The answer may have ``warnings``."""
+
+    def plan(self) -> list[Step]:
+        params, session = self.params, self.session
+        host = session.host()
+        with session.doing("read the host's name"):
+            name = host.name
+        want: AdapterWant = {"host_options": {}, "targets": []}
+        if self.present:
+            want = check(params)
+            want["port_binding"] = network.devices_of(session, host, want["port_binding"])
+        self.want = want
+        self.login = login = Login(session, host, params, want, memories(params, name))
+        self.luns = login.state["luns"]
+        self.waited: dict[str, float] = {}
+        if not self.present:
+            self.left = kept(login.state, login.record.data)
+            self.others = (
+                [entry_key(target) for target in came_later(login.state, login.record.data)] if self.left else []
+            )
+            return absent_plan(login.state, login.record.data)
+        wanted = {entry_key(entry) for entry in entries(want["targets"])} - set(login.record.data.get("targets", []))
+        for target in login.state["targets"]:
+            if entry_key(target) in wanted and not target["discovered"]:
+                raise target_foreign(entry_key(target))
+        return plan(login.state, want, login.record.data)
+
+    def guard(self, steps: list[Step]) -> None:
+        """In check mode the layers above have not been taken away, so that users prove nothing."""
+        if not self.check_mode:
+            self.login.refuse_used(steps)
+
+    def apply(self, steps: list[Step]) -> None:
+        if self.present:
+            begun = time.monotonic()
+            self.luns = self.login.log_in(steps)
+            self.waited = {"waited_s": round(time.monotonic() - begun, 2)}
+            return
+        if steps:
+            self.login.keep_start(steps)
+            give_back(self.login, steps, self.login.record.data)
+        self.login.forget(owing=bool(self.left))
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        pending = self.login.pending(steps if self.check_mode else ())
+        name = self.login.adapter.known
+        if not self.present:
+            return {
+                "kept_for_others": self.left,
+                "warnings": [kept_text(name, self.left, self.others)] if self.left else [],
+                **after(pending),
+                **shown(steps, quiet=LOOKING),
+            }
+        targets = self.want["targets"]
+        disks: Any = {} if missing(self.luns, targets) else prove(targets, self.luns)
+        return {
+            "luns": self.luns,
+            "layers": [marked({**layer, "path": None}, pending, disks) for layer in layers_of(targets, disks, "esxi")],
+            "warnings": odd_serials(targets, disks) + degraded(disks),
+            **after(pending),
+            **self.waited,
+            **({"adapter": name} if name else {}),
+            **shown(steps, quiet=LOOKING),
+        }

@@ -26,12 +26,13 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.kept_record import KeptRecord
 from ..core.steps import Step, shown
 from . import scsi, settings, trust
+from .area import HostArea
 from .network_plan import AREAS, absent_plan, by_group, confirmed, in_words, kept, kept_text, plan, recorded
 from .params import NetworkParams, NetworkPortOption, NetworkSwitchOption
 from .session import Session
@@ -218,59 +219,82 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(session: Session, params: NetworkParams, check_mode: bool) -> dict[str, object]:
-    """The work of the module esxi_network: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
-    host = session.host()
-    present = params["state"] == "present"
-    want = check(params["switches"], params["ports"]) if present else {"switches": {}, "ports": {}}
-    want["settings"] = settings.check(params["power_policy"], params["ntp_servers"]) if present else {}
-    with session.doing("read its name"):
-        name = host.name
-    record = KeptRecord(params["state_dir"], f"network-{params['testbed_id']}", name)
+class Area(HostArea):
+    """The calls that others' modules carry out; ``confirm`` looks for what they did. The answer may have ``warnings``."""
 
-    def look() -> NetworkState:
+    def begin(self) -> None:
+        """Checks the arguments and reads the host."""
+        params, present = self.params, self.present
+        self.host = self.session.host()
+        self.want = want = check(params["switches"], params["ports"]) if present else {"switches": {}, "ports": {}}
+        want["settings"] = settings.check(params["power_policy"], params["ntp_servers"]) if present else {}
+        with self.session.doing("read its name"):
+            name = self.host.name
+        self.record = KeptRecord(params["state_dir"], f"network-{params['testbed_id']}", name)
+        self.state = self.look()
+
+    def plan(self) -> list[Step]:
+        self.begin()
+        steps = self.steps_of(self.state)
+        self.noted = self.record.data.get("settings", {})
+        self.warnings = settings.warnings(self.state["settings"], self.want["settings"], self.noted)
+        self.warnings += [] if self.present else kept_text(self.state, self.record.data)
+        return steps
+
+    def look(self) -> NetworkState:
         # A login that is to change none of the host's settings need not be allowed to read them.
-        concerned = want["settings"] or record.data.get("settings")
-        return {**read(session, host), "settings": settings.read(session, host) if concerned else {}}
+        concerned = self.want["settings"] or self.record.data.get("settings")
+        return {
+            **read(self.session, self.host),
+            "settings": settings.read(self.session, self.host) if concerned else {},
+        }
 
-    def steps_of(now: NetworkState) -> list[Step]:
-        steps = plan(now, want, record.data) if present else absent_plan(now, record.data)
-        return steps + settings_of(now)
+    def steps_of(self, now: NetworkState) -> list[Step]:
+        steps = plan(now, self.want, self.record.data) if self.present else absent_plan(now, self.record.data)
+        return steps + self.settings_of(now)
 
-    def settings_of(now: NetworkState) -> list[Step]:
+    def settings_of(self, now: NetworkState) -> list[Step]:
         if not now["settings"]:
             return []
-        others = settings.of_others(record, now["settings"])
-        return settings.plan(now["settings"], want["settings"], record.data.get("settings", {}), others)
+        others = settings.of_others(self.record, now["settings"])
+        return settings.plan(now["settings"], self.want["settings"], self.record.data.get("settings", {}), others)
 
-    state = look()
-    if not params["confirm"]:
-        steps, noted = steps_of(state), record.data.get("settings", {})
-        warnings = settings.warnings(state["settings"], want["settings"], noted)
-        warnings += [] if present else kept_text(state, record.data)
-        if steps and not check_mode:
-            record.data = {**record.data, **(recorded(record.data, want, state) if present else {})}
-            _note_settings(record, params, state, settings.noted(state["settings"], noted, settings_of(state)))
+    def apply(self, steps: list[Step]) -> None:
+        record, state = self.record, self.state
+        if steps:
+            record.data = {**record.data, **(recorded(record.data, self.want, state) if self.present else {})}
+            of_settings = self.settings_of(state)
+            _note_settings(record, self.params, state, settings.noted(state["settings"], self.noted, of_settings))
             record.save()
-        if not steps and not present and not check_mode and not kept(state, record.data)["interfaces"]:
+        elif not self.present and not kept(state, record.data)["interfaces"]:
             record.forget()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
         calls = [
             {key: step[key] for key in ("kind", "target", "arguments")}
             for step in steps
             if step["kind"] != "ntp_service"
         ]
+        params = self.params
         file = os.path.join(params["state_dir"], KeptRecord.FOLDER, f"certificate-{params['hostname']}.pem")
-        login = trust.handed_on(params, file) if steps and not check_mode else {}
-        answer = {"calls": calls, "login": login, "interfaces": _interfaces(state, want)}
-        return {**shown(steps), **answer, "warnings": warnings}
+        login = trust.handed_on(params, file) if steps and not self.check_mode else {}
+        answer = {"calls": calls, "login": login, "interfaces": _interfaces(self.state, self.want)}
+        return {**shown(steps), **answer, "warnings": self.warnings}
+
+
+def confirm(session: Session, params: NetworkParams, check_mode: bool) -> dict[str, object]:
+    """Proves that the host shows what the calls did, and notes it."""
+    area = Area(session, cast("dict[str, Any]", params), check_mode)
+    area.begin()
+    record = area.record
     if not check_mode:
-        settings.serve(session, host, settings_of(state))
+        settings.serve(session, area.host, area.settings_of(area.state))
 
     def left_of(now: NetworkState) -> list[Step]:
         # The restart was made and does not show.
-        return [step for step in steps_of(now) if step["op"] != "restart"]
+        return [step for step in area.steps_of(now) if step["op"] != "restart"]
 
-    state = session.until(look, lambda now: not left_of(now), params["wait_s"])
+    state: NetworkState = session.until(area.look, lambda now: not left_of(now), params["wait_s"])
     left = left_of(state)
     if left:
         raise Failure(
@@ -278,14 +302,14 @@ def ensure(session: Session, params: NetworkParams, check_mode: bool) -> dict[st
             f"{state['host']} does not show a change {params['wait_s']} s after it was made: {left[0]['op']} {left[0]['target']}.",
             "Look at the host's events, and run again.",
         )
-    noted = settings.confirmed(state["settings"], want["settings"], record.data.get("settings", {}))
+    noted = settings.confirmed(state["settings"], area.want["settings"], record.data.get("settings", {}))
     record.data = confirmed(record.data, state)
     _note_settings(record, params, state, noted)
     if record.data:
         record.save()
     else:
         record.forget()
-    return {"changed": False, "interfaces": _interfaces(state, want)}
+    return {"changed": False, "interfaces": _interfaces(state, area.want)}
 
 
 def _note_settings(record: KeptRecord, params: NetworkParams, state: NetworkState, kept: Mapping[str, object]) -> None:

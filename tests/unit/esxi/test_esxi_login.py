@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import portal_text
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, adapter_plan, login
@@ -241,7 +243,7 @@ def call(host, tmp_path):
             "targets": [target()],
             **more,
         }
-        return login.ensure(Session(host), given, check_mode)
+        return converge(partial(login.Area, Session(host)), given, check_mode)
 
     return run
 
