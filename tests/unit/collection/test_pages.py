@@ -12,6 +12,8 @@ from pathlib import Path
 import docs_site
 import jsonschema
 import pytest
+import test_house
+import test_types
 import write_words
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -447,3 +449,22 @@ def test_the_page_of_what_runs_where_has_every_version_that_is_tried():
 def test_a_version_that_is_tried_and_not_told_is_noticed():
     text = TEXTS["docs/support.md"].replace("2.20", "2.2").replace("| Python | 3.11", "| Python | 3.10")
     assert untold(text, *SUPPORT_FILES) == ["2.20", "Python 3.11"]
+
+
+def test_the_way_of_a_number_is_that_of_the_files():
+    """Each file of the table has the word that the table says, and both units are those that are counted."""
+    part = TEXTS["docs/architecture.md"].partition("### The way of one number\n")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| .*?`(\w+)`", part, re.M)
+    assert f"These are {len(rows)} files and {len({word for _file, word in rows if '_' in word})} units" in part
+    assert [
+        file for file, word in rows if not re.search(rf"\b{word}\b", (ROOT / file).read_text(encoding="utf-8"))
+    ] == []
+    makes_bytes = "plugins/module_utils/linux/backing/ramdisk.py"
+    others = [file for file, word in rows if word == "size_bytes" and file != makes_bytes]
+    assert others == [] and 'disk["size_mib"] * MIB' in (ROOT / makes_bytes).read_text(encoding="utf-8")
+
+
+def test_the_limits_of_the_page_are_those_of_the_tests():
+    page = TEXTS["docs/architecture.md"]
+    assert [f"| {most} % |" in page for most in test_types.MOST_PERCENT.values()] == [True, True]
+    assert f"| {test_house.LONG_FILES} | `tests/unit/collection/test_house.py` |" in page
