@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 
 import yaml
 from ansible.utils.display import Display
@@ -57,6 +58,14 @@ ARGUMENTS = {
     "search": {"type": "dict", "options": search.OPTIONS},
     "allow_device": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
+    "runner": {
+        "type": "dict",
+        "options": {
+            "state_dir": {"type": "str", "required": True},
+            "boot_id": {"type": "str", "required": True},
+            "pid": {"type": "int", "required": True},
+        },
+    },
     "progress": {"type": "str", "choices": ["auto", "bar", "line", "none"], "default": "auto"},
 }
 RUN_MODULE = "storlab.testbed.benchmark_run"
@@ -127,7 +136,10 @@ class ActionModule(CollectionAction):
         }
         if not self.layers["measured"]:
             return {**answer, "points": [], "estimated_s": 0, "msg": f"{self.host} has no layer to measure."}
+        # What waits on the host for this turn, and then for the next one.
+        self.runner = args["runner"]
         points, results = self._measure_all()
+        answer.update(self._leave_runner())
         if self.measured:
             results = self._against_ceiling(results)
         missing = [point for point in points if point["point_id"] not in results]
@@ -201,8 +213,25 @@ class ActionModule(CollectionAction):
             self.measured.update(point["point_id"] for point in missing)
         return all(results.get(point["point_id"], {}).get("status") == "measured" for point in points)
 
+    def _leave_runner(self) -> dict:
+        """{runner} of the supervisor that stays for the host's next turn; without another turn it is ended."""
+        if self.runner and not self._stays() and not self._task.check_mode:
+            self._linux_run(lambda _archive, _plan: None, lambda _state: None, theirs.Span(self.host, None)).dismiss(
+                self.runner
+            )
+            self.runner = None
+        return {"runner": self.runner} if self.runner else {}
+
+    def _stays(self) -> bool:
+        """Whether this host has a turn after this one. Between variants the host is changed, and nothing of ours is to run there."""
+        turns = self.args["only_repetitions"]
+        return (
+            bool(turns) and max(turns) < self.options["repetitions"] and not (self.windows or self.options["variant"])
+        )
+
     def _host_plan(self, points: list) -> dict:
         return {
+            **({"stays": True} if self._stays() else {}),
             **plan.for_host(self.options, self.layers, points, run_folder.prepared(self.run_dir)),
             **plan.same_host(run_folder.environment(self.run_dir, self.host)),
         }
@@ -301,25 +330,22 @@ class ActionModule(CollectionAction):
         def take(archive: bytes, plan_there: dict | None) -> None:
             results.update(self._take(archive, plan_there, points, span))
 
-        run = LinuxRun(
-            self.host,
-            self.run_dir,
-            self._module,
-            self._keep_request,
-            self.on_host,
-            take,
-            lambda state: lines.show(state, time.monotonic()),
-            span,
-        )
-        while run.run(host_plan, expected_s):
+        run = self._linux_run(take, lambda state: lines.show(state, time.monotonic()), span)
+        runner, self.runner = self.runner, None
+        while run.run(host_plan, expected_s, runner):
+            self.runner, runner = run.runner, None
             # It was begun by another call, so something else may be missing, and what failed in it is measured again as in every further call.
             missing = [point for point in points if results.get(point["point_id"], {}).get("status") != "measured"]
             if not missing:
                 return results
             host_plan = self._host_plan(missing)
             expected_s = duration.plan_s(host_plan)
+        self.runner = run.runner
         # The run was stopped before these.
         return {**results, **self._keep([point for point in points if point["point_id"] not in results], {}, {})}
+
+    def _linux_run(self, take: Callable, tell: Callable, span: theirs.Span) -> LinuxRun:
+        return LinuxRun(self.host, self.run_dir, self._module, self._keep_request, self.on_host, take, tell, span)
 
     def _take(self, archive: bytes, plan_there: dict | None, points: list, span: theirs.Span) -> dict:
         """Keep what a packed part of a run has, and return the results of these points. plan_there: the host's plan when another call made it.

@@ -318,6 +318,27 @@ options:
     description: Whether points that the run already holds are measured again and replaced.
     type: bool
     default: false
+  runner:
+    description:
+      - What the call for the turn before returned as RV(runner), so that the process which measures on the host goes on with this turn.
+        By default it is started, which takes a second, or ten on an emulated processor.
+      - With O(only_repetitions) that end before O(repetitions) and without O(variant), it waits for the next turn for ten minutes and then ends. One that
+        is gone is started again.
+    type: dict
+    version_added: 1.0.0
+    suboptions:
+      state_dir:
+        description: The folder of the run on the host.
+        type: str
+        required: true
+      boot_id:
+        description: The start of the host on which it was begun.
+        type: str
+        required: true
+      pid:
+        description: The process.
+        type: int
+        required: true
   progress:
     description:
       - Display while it runs. V(bar) shows a line with a bar and V(line) one without, both every 5 seconds.
@@ -490,6 +511,11 @@ points:
       type: str
       returned: always
       sample: measured
+runner:
+  description: The process that waits on the host for its next turn, for O(runner) of that.
+  returned: when a turn of the host follows
+  type: dict
+  sample: {state_dir: /run/storlab/embedded/bench/20260301T101500Z, boot_id: 5a8a19bd-5c4c-4d25-8e07-9fd6d6ac3b7c, pid: 4711}
 estimated_s:
   description: How long the points that have to be measured take, as far as can be said before.
   returned: success

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -614,3 +615,34 @@ def test_hosts_take_turns_in_every_round(place):
     # Of all rounds, at their end, and as the failure that it is without rounds.
     assert f"1 of 3 points on {found[0]['host']} failed" in shown
     assert re.search(r"code\W+points_failed", shown)
+
+
+def test_one_process_measures_all_turns_of_a_host(place):
+    """And it, its folder and what it measured are left as after a run without turns: nothing on the host, all points here."""
+    folder, testbed = place
+    role = {
+        "ansible.builtin.import_role": {"name": "storlab.testbed.benchmark"},
+        "vars": {
+            "benchmark_testbed_id": testbed,
+            "benchmark_run_id": "one",
+            "benchmark_results_dir": str(folder / "results"),
+            "benchmark_workloads": [SHORT],
+            "benchmark_repetitions": 3,
+            "benchmark_progress": "none",
+        },
+    }
+    process = subprocess.Popen(command(folder, [role]), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
+    record, pids = Path(own_folder.RUN_DIR) / testbed / "bench" / "one" / "supervisor.json", set()
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):
+            pids.add(json.loads(record.read_text(encoding="utf-8"))["pid"])
+        time.sleep(0.02)
+    assert len(pids) == 1
+    kept = sorted(results(place).values(), key=lambda result: result["started_utc"])
+    assert [(result["repetition"], result["status"]) for result in kept] == [
+        (number, "measured") for number in (1, 2, 3)
+    ]
+    beats = (run_dir(place) / "beats.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["round"] for line in beats] == [1, 2, 3]
+    assert not record.parent.exists()
+    until(lambda: daemon.start_ticks(pids.pop()) is None if pids else True)

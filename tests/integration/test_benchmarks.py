@@ -26,6 +26,7 @@ SMALL = {
     "report.py": (["--points", "2"], "again"),
     "runs_index.py": (["--runs", "2", "--points", "2"], "from then on"),
     "show.py": (["--sizes", "4x4"], "4 hosts, 4 disks: "),
+    "turns.py": (["--hosts", "2", "--rounds", "2"], "4 turns of 2 hosts; "),
     "verdicts.py": (["--only", "bins", "--trials", "1"], "| 0.1 % |"),
 }
 # It needs the simulated ESXi, and community.vmware, for minutes: that it starts is all that is looked at.

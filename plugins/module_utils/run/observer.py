@@ -28,7 +28,7 @@ from ..linux.daemon import alive, detach, end, remove_empty
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import counters
 from ..result.derived import cpu_cost
-from . import server_cache
+from . import server_cache, standby
 
 INTERVAL_S = 1.0
 # The folder may be in memory. Two files of this size are the most that is kept: hours on a large machine, a day on a small one.
@@ -150,7 +150,8 @@ class Observer:
     def _measured_here(self) -> bool:
         """While this host itself is measured nothing else should run on it, and the runner counts the same things."""
         names = os.listdir(self.runs) if os.path.isdir(self.runs) else ()
-        return any(alive(os.path.join(self.runs, name)) for name in names)
+        folders = [os.path.join(self.runs, name) for name in names]
+        return any(alive(folder) and not standby.waits(folder) for folder in folders)
 
     def _keep(self, line: str) -> None:
         if os.path.exists(self.path) and os.path.getsize(self.path) + len(line) > FILE_BYTES:

@@ -17,10 +17,12 @@ when the connection breaks, and nothing of the engine outlives the supervisor.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
 import shutil
+import traceback
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -28,13 +30,13 @@ from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import parts
 from ..engines.catalogue import engine_of
 from ..linux import memory_limits
-from ..linux.daemon import alive, detach, end, log_tail, remove_empty, supervisor_of
+from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import reading_guard
 from ..linux.host import read_text
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import environment
 from ..workload.wanted import greatest_buffers
-from . import beat
+from . import beat, standby
 from .supervisor import DONE, Supervisor, pack, proven_layer, reference_of
 
 CHUNK_BYTES = 4 << 20
@@ -64,10 +66,23 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, object]:
     if joined:
         return joined
     _refuse_second_run(folder)
+    program = _proven_engine(plan)
+    private_folder(base or base_dir(), plan["testbed_id"], "bench", plan["run_id"])
+    _lay_out(folder, plan, program)
+    pid = detach(lambda: _serve(folder, plan, program), folder)
+    return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
+
+
+def _proven_engine(plan: dict[str, Any]) -> str:
+    """The path of the engine's program, once every layer of the plan is proven safe."""
     program = find_engine(plan.get("engine", "fio"))
     engine_of(plan.get("engine", "fio")).check_program(program, plan["points"])
     check_layers(plan)
-    private_folder(base or base_dir(), plan["testbed_id"], "bench", plan["run_id"])
+    return program
+
+
+def _lay_out(folder: str, plan: dict[str, Any], program: str) -> None:
+    """What the run's folder holds before its first point."""
     for name in ("points", DONE):
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
@@ -78,8 +93,50 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, object]:
         os.path.join(folder, "state.json"),
         {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
     )
-    pid = detach(lambda: Supervisor(folder, plan, program).run(), folder)
-    return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
+
+
+def _serve(folder: str, plan: dict[str, Any], program: str) -> None:
+    """Measure the plan, and the plans of the host's next turns for as long as each says that another one follows."""
+    names = {key: plan[key] for key in ("testbed_id", "run_id")}
+    while True:
+        supervisor = Supervisor(folder, plan, program)
+        supervisor.run()
+        if not standby.waits(folder):
+            return
+        following = standby.next_plan(folder, supervisor.is_stopping)
+        if following is None:
+            if not supervisor.stopping and not uncollected(folder):
+                # No turn came, and everything was taken: nobody comes to clear this away.
+                _remove(folder)
+            return
+        plan = {**following, **names}
+        try:
+            _clear_turn(folder)
+            program = _proven_engine(plan)
+            _lay_out(folder, plan, program)
+        except Exception as error:
+            # The controller starts the turn by the module then, which fails with the reason.
+            if not isinstance(error, Failure):
+                log(folder, traceback.format_exc())
+            write_json(os.path.join(folder, "state.json"), {"status": "refused"})
+            return
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder)
+    above = os.path.dirname(folder)
+    remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
+
+
+def _clear_turn(folder: str) -> None:
+    """Remove what the turn before left, all of which the controller has."""
+    if uncollected(folder):
+        raise Failure("run_uncollected", "The turn before has points that no controller has taken.", "Take them.")
+    for name in ("points", "preparation"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    for name in (beat.FILE, "archive.tar.gz", standby.CLAIMED):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
 
 
 def status(testbed_id: str, run_id: str, base: str | None = None) -> dict[str, object]:
@@ -242,6 +299,10 @@ def _existing(folder: str, plan: dict[str, object]) -> dict[str, Any] | None:
         return None
     # A process of this number after a restart is somebody else's.
     running = alive(folder) and known.get("boot_id", boot_id()) == boot_id()
+    if running and standby.waits(folder):
+        # It measures nothing, and whoever let it wait would have claimed it.
+        end(folder)
+        running = False
     if running and not covers(known["plan"], plan):
         raise Failure(
             "run_exists",
@@ -269,18 +330,24 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     # An earlier version began its runs without it.
     known = {"engine": "fio", **known}
     # Files that follow from the points, grow while they are measured, or are beside them.
-    loose = {"fio_choices", "fio_clock", "points", "layers", "prepared", "repetitions", "beat"}
+    loose = {"fio_choices", "fio_clock", "points", "layers", "prepared", "repetitions", "beat", "stays"}
     return {key: value for key, value in known.items() if key not in loose} == {
         key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
     }
 
 
 def _refuse_second_run(folder: str) -> None:
-    base = os.path.dirname(os.path.dirname(os.path.dirname(folder)))
+    own_folder = os.path.dirname(os.path.dirname(folder))
+    base, own = os.path.split(own_folder)
     for testbed in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         above = os.path.join(base, testbed, "bench")
         for run in sorted(os.listdir(above)) if os.path.isdir(above) else []:
             if _measures(base, testbed, run):
+                waiting = os.path.join(above, run)
+                if testbed == own and standby.waits(waiting):
+                    # Its playbook ended between two turns: another one has the testbed now.
+                    end(waiting)
+                    continue
                 raise Failure(
                     "run_active",
                     f"Run {run} of testbed {testbed} is measuring on this host; two at once would measure each other.",

@@ -36,7 +36,7 @@ from ..linux.watch.meter import Meter, Series, added
 from ..result import standstill, steady_state
 from ..workload.point import Point, Server
 from ..workload.workload import Workload, by_time, extent
-from . import beat, before_point, choices, duration, preparation, server_cache
+from . import beat, before_point, choices, duration, preparation, server_cache, standby
 from .execution import Execution, Lengths, text_of
 
 PR_SET_PDEATHSIG = 1
@@ -106,6 +106,9 @@ class Supervisor:
                 if not self.stopping:
                     self._hand_over(index, point["point_id"])
             outcome = "stopped" if self.stopping else "finished"
+            if outcome == "finished" and self.plan.get("stays"):
+                standby.announce(self.folder)
+                outcome = "waiting"
         except Exception:
             log(self.folder, traceback.format_exc())
             outcome = "crashed"
@@ -141,6 +144,9 @@ class Supervisor:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
+
+    def is_stopping(self) -> bool:
+        return self.stopping
 
     def show(self, **news: Any) -> None:
         self.state.update(news)

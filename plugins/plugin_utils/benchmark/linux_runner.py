@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 import re
 import shlex
@@ -22,9 +23,10 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import naming
+from ...module_utils.run import standby
 from . import theirs
 
-ENDED = ("finished", "stopped", "crashed")
+ENDED = ("finished", "stopped", "crashed", "waiting", "refused")
 POLL_S = 2.0
 LAST_POLL_S = 0.2
 # The supervisor speaks every second; after this silence it is asked whether it lives.
@@ -36,9 +38,21 @@ CONNECTION_PATIENCE_S = 120.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # So many points are fetched at once.
 BATCH = 8
+# The kernel takes 128 KiB for one word of a command. The start of a supervisor is nothing beside a turn of so many points.
+LARGEST_PLAN_CHARACTERS = 96 << 10
 # The limit of one file of the run, and of the supervisor's log; a host that is asked for less may still send more.
 LARGEST_BYTES, LARGEST_LOG_BYTES = 256 << 20, 1 << 20
 NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def _claim(runner: dict[str, Any]) -> str:
+    """A command that takes a waiting supervisor for oneself, in its folder; it fails where that process is gone, or another has its place."""
+    return (
+        f'cd {shlex.quote(runner["state_dir"])} && [ "$(cat {BOOT_ID})" = {shlex.quote(runner["boot_id"])} ] && '
+        # The state of the process and, as the twentieth of the fields from there on, when it started; a corpse has both.
+        f'set -- $(sed \'s/.*) //\' /proc/{int(runner["pid"])}/stat) && [ "$1" != Z ] && grep -q "\\"${{20}}\\"" supervisor.json && '
+        f"mv {standby.WAITING} {standby.CLAIMED}"
+    )
 
 
 class LinuxRun:
@@ -65,10 +79,24 @@ class LinuxRun:
         self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
         self.span = span
         self.taken = 0
+        # Of a supervisor that waits for the host's next turn: {state_dir, boot_id, pid}.
+        self.runner: dict[str, Any] | None = None
 
-    def run(self, plan: dict[str, object], expected_s: float) -> bool:
-        """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing."""
+    def run(self, plan: dict[str, object], expected_s: float, runner: dict[str, Any] | None = None) -> bool:
+        """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing.
+
+        runner: a supervisor that may wait for this turn, and is given the plan in place of a new start.
+        """
+        if runner and self._claimed(plan, runner):
+            self._follow({**runner, "joined": False, "alive": True}, expected_s)
+            if self.status != "refused":
+                return False
+            # The module refuses it with the reason.
         started = self.module({"action": "start", "plan": plan})
+        self._follow(started, expected_s)
+        return bool(started["joined"])
+
+    def _follow(self, started: dict[str, Any], expected_s: float) -> None:
         self.agreed()
         self.folder, self.boot_id = started["state_dir"], started["boot_id"]
         # Another call may have begun it, for other points.
@@ -77,7 +105,27 @@ class LinuxRun:
         if started["alive"]:
             self._watch(expected_s)
         self._take_rest()
-        return bool(started["joined"])
+        waits = self.status == "waiting" and isinstance(started.get("pid"), int)
+        self.runner = {key: started[key] for key in ("state_dir", "boot_id", "pid")} if waits else None
+
+    def _claimed(self, plan: dict[str, object], runner: dict[str, Any]) -> bool:
+        """Whether the supervisor that waits took the plan; it may have ended since, as any process."""
+        text = standby.packed(plan)
+        self.folder = runner["state_dir"]
+        if len(text) > LARGEST_PLAN_CHARACTERS:
+            return False
+        state = shlex.quote(json.dumps({"status": "running", "phase": "start"}))
+        done = self._answer_to(
+            f"({_claim(runner)} && printf %s {state} > state.new && printf %s {text} > plan.new && "
+            f"mv state.new state.json && mv plan.new {standby.NEXT})"
+        )
+        return not done["rc"]
+
+    def dismiss(self, runner: dict[str, Any]) -> None:
+        """End a supervisor that waits for a turn that does not come, and remove its run from the host."""
+        self.folder = runner["state_dir"]
+        if not self._answer_to(f"({_claim(runner)} && kill {int(runner['pid'])})")["rc"]:
+            self._cleared()
 
     def take_left(self, folder: str) -> None:
         """Take what a run has left that another call began, and that has ended. folder: of the run on the host."""
@@ -92,8 +140,10 @@ class LinuxRun:
 
     def _take_rest(self) -> None:
         self._ask_clock()
-        self._collect(self._look()["done"])
-        log = self._cleared()
+        seen = self._look()
+        self.status = seen["state"]["status"]
+        self._collect(seen["done"])
+        log = self._log_so_far() if self.status == "waiting" else self._cleared()
         if log:
             self._keep_log(log)
 
@@ -199,6 +249,11 @@ class LinuxRun:
                 taken=self.taken,
             )
         return str(done["stdout"])
+
+    def _log_so_far(self) -> str:
+        """What the supervisor's log said, which is empty after that."""
+        path = self._path("supervisor.log")
+        return str(self._answer_to(f"tail -c {LARGEST_LOG_BYTES} -- {path}; : > {path}")["stdout"]).strip()
 
     def _cleared(self) -> str:
         """Remove the run from the host, unless something is left in it that was not taken; what the supervisor's log said."""

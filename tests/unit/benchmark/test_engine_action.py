@@ -526,3 +526,71 @@ def test_a_terminal_obeys_nothing_that_a_host_says(monkeypatch):
     benchmark.warn("\x1b]0;title\x07")
     assert len(shown) == 2 and "3/7 backing-\\x1b[2J" in shown[0]
     assert not any(character in text for text in shown for character in "\x1b\x07\x9b")
+
+
+# ---------------------------------------------------------------- turns of a host
+
+RUNNER = {"state_dir": "/run/storlab/embedded/bench/first", "boot_id": "boot-7", "pid": 4711}
+
+
+class Follower:
+    """In the place of LinuxRun: it finishes no point, and its process stays when the plan says so."""
+
+    played: list
+
+    def __init__(self, *_arguments):
+        self.runner = None
+
+    def run(self, plan, _expected_s, runner):
+        self.played.append((plan.get("stays", False), runner))
+        self.runner = {**RUNNER, "pid": 4712} if plan.get("stays") else None
+        return False
+
+    def dismiss(self, runner):
+        self.played.append(("dismissed", runner))
+
+
+@pytest.fixture
+def turn(tmp_path, monkeypatch):
+    """turn(number, runner): (what the task answers as its runner, what became of the run) in a run of three rounds."""
+    monkeypatch.setattr(benchmark, "LinuxRun", Follower)
+
+    def play(numbers, runner=None, check=False, **changes):
+        Follower.played = []
+        given = {
+            "testbed_id": "embedded",
+            "run_id": "first",
+            "results_dir": str(tmp_path),
+            "layers": [LAYERS["ceiling-target01"]],
+            "workload": {"runtime_s": 2},
+            "repetitions": 3,
+            "progress": "none",
+            **({"only_repetitions": numbers} if numbers else {}),
+            **({"runner": runner} if runner else {}),
+            **changes,
+        }
+        answer = actions.make(benchmark, given, check=check).run(task_vars={"inventory_hostname": "target01"})
+        assert answer.get("failure", {}).get("code") in (None, "points_failed")
+        return answer.get("runner"), Follower.played
+
+    return play
+
+
+def test_the_process_stays_until_the_last_turn_of_its_host(turn):
+    assert turn([1]) == ({**RUNNER, "pid": 4712}, [(True, None)])
+    assert turn([2], RUNNER) == ({**RUNNER, "pid": 4712}, [(True, RUNNER)])
+    assert turn([3], RUNNER) == (None, [(False, RUNNER)])
+    # All rounds in one task, and variants, between which the host is changed.
+    assert turn(None) == (None, [(False, None)])
+    assert turn([1], variant="jumbo") == (None, [(False, None)])
+
+
+def test_a_turn_whose_points_are_stored_measures_nothing_and_keeps_or_ends_the_process(turn, monkeypatch):
+    monkeypatch.setattr(
+        run_folder, "stored", lambda _folder, points: {point["point_id"]: {"status": "measured"} for point in points}
+    )
+    monkeypatch.setattr(benchmark.schema, "summary", lambda result: result)
+    assert turn([2], RUNNER) == (RUNNER, [])
+    assert turn([3], RUNNER) == (None, [("dismissed", RUNNER)])
+    # Check mode ends nothing.
+    assert turn([3], RUNNER, check=True) == (RUNNER, [])
