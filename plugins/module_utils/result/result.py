@@ -309,6 +309,15 @@ def _add_standstill(result: Result, meta: Meta, window: list[Measured]) -> None:
         total_s = sum(stall["total_s"] for stall in known)
         longest_s = max(stall["longest_s"] for stall in known)
         result["stall"] = standstill.of_total(total_s, longest_s, sum(whole["runtime_s"] for whole in window))
+    elif not known:
+        parts = [part for whole in window for part in whole.get("clients", [whole])]
+        by_latency = [
+            standstill.longest(part.get("total", {}), part["runtime_s"], in_flight) if part.get("runtime_s") else None
+            for part in parts
+        ]
+        # What the workload waits by itself is in no latency.
+        if by_latency and None not in by_latency:
+            result["stall"] = {"longest_s": max(value for value in by_latency if value is not None)}
     for whole, windows in logged:
         for part in whole.get("clients", [whole]):
             if part.get("runtime_s"):
@@ -336,7 +345,12 @@ def _weigh_pause(result: Result, meta: Meta, code: str, message: str, longest_s:
 
 
 def host_stood_still(result: Result, meta: Meta, longest_s: float) -> str | None:
-    """The evidence that the host, and not its storage, caused a pause of this length; None without any."""
+    """The evidence that the host, and not its storage, caused a pause of this length; None without any.
+
+    Of many hosts at once there is none: the one that coordinates them may stand still while they go on.
+    """
+    if "clients" in result:
+        return None
     late_s, steal = meta.get("late_s", 0), result.get("cpu", {}).get("host_steal_percent", 0)
     stopped_s = _stopped_s(result, meta)
     if late_s >= longest_s * EVIDENCE_SHARE:
@@ -377,7 +391,7 @@ def _weigh_length(result: Result, meta: Meta, planned_s: float | None) -> None:
 def _add_physics(result: Result, window: list[Measured]) -> None:
     """Whether the figures can be true at all."""
     parts = [part for whole in window for part in whole.get("clients", [whole])]
-    if "stall" in result:
+    if "total_s" in result.get("stall", {}):
         # Rounds are alike enough to share it.
         share = result["stall"]["total_s"] / sum(part["runtime_s"] for part in parts)
         parts = [{**part, "stalled_s": share * part["runtime_s"]} for part in parts]

@@ -122,7 +122,9 @@ class Addition(TypedDict, total=False):
     replaced_flags: list[str]
 
 
-class Stall(TypedDict):
+class Stall(TypedDict, total=False):
+    """Engines that leave no log of their I/O know the longest stretch alone."""
+
     total_s: float
     longest_s: float
     running_percent: float

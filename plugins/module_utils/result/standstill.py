@@ -129,6 +129,19 @@ def of_latency(total: Figures, runtime_s: float, in_flight: int) -> Check | None
     return check(longest_s, runtime_s, total["ios"] / in_flight, 0)
 
 
+def longest(total: Figures, runtime_s: float, in_flight: int) -> float | None:
+    """The longest stretch without I/O by the latencies, 0 where it is none that ``stalls`` counts; None where they cannot tell.
+
+    Of several that are on their way at once only a histogram shows whether all of them were late. Arguments as of ``of_latency``.
+    """
+    by_latency = of_latency(total, runtime_s, in_flight)
+    if by_latency is None or not (in_flight == 1 or total.get("histogram", {}).get("bins")):
+        return None
+    longest_s = min(by_latency["longest_s"], runtime_s)
+    counts = longest_s >= STALL_LEAST_S and _chance(longest_s, runtime_s, total["ios"] / in_flight) < CHANCE
+    return round(longest_s, 3) if counts else 0.0
+
+
 def before(total: Figures, runtime_s: float, in_flight: int) -> Check | None:
     """The check of a standstill that lay before the measured time and is in its latencies; None when there was none. Arguments as of ``of_latency``.
 

@@ -346,6 +346,53 @@ def test_of_many_hosts_each_is_looked_at():
     assert "stalled" in point([None], clients=clients)["flags"]
 
 
+@pytest.mark.parametrize("noted", [{"late_s": 0.9}, {"flags": ["clock_stepped"]}, {"stopped_s": 0.9}])
+def test_the_host_that_coordinates_others_is_no_evidence_of_their_pause(noted):
+    stood = {"ios": 6000, "bytes": 6000 << 12, "iops": 1.0, "bandwidth_bytes_s": 1.0, "latency_max_ns": 900_000_000}
+    made = point([None], clients=[{"host": "b", "runtime_s": 6.0, "total": stood}], noted=noted)
+    assert (made["status"], made["failures"], "stalled" in made["flags"]) == ("measured", [], True)
+
+
+def figures(longest_s: float, late: int = 1, bins: bool = True) -> dict:
+    """Of 6 000 I/Os, so many that took the longest time."""
+    counts = {"1000000": 6000 - late, str(round(longest_s * 1e9)): late}
+    known = {"ios": 6000, "bytes": 6000 << 12, "iops": 1.0, "bandwidth_bytes_s": 1.0}
+    return {
+        **known,
+        "latency_max_ns": round(longest_s * 1e9),
+        **({"histogram": {"bins": counts}} if bins else {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("total", "in_flight", "longest_s"),
+    [
+        (figures(0.9), 1, 0.9),
+        (figures(0.9, bins=False), 1, 0.9),
+        (figures(0.9, late=4), 4, 0.9),
+        # One answer that was lost, while the others came.
+        (figures(0.9), 4, 0.0),
+        (figures(0.03), 1, 0.0),
+        (figures(9.0), 1, 6.0),
+        # Nobody knows whether the others were late, too.
+        (figures(0.9, bins=False), 4, None),
+        ({}, 1, None),
+    ],
+)
+def test_the_longest_pause_of_an_engine_that_leaves_no_log(total, in_flight, longest_s):
+    assert standstill.longest(total, 6.0, in_flight) == longest_s
+
+
+def test_the_longest_pause_is_of_all_hosts_and_absent_where_one_does_not_tell():
+    def stall_of(*totals):
+        hosts = [{"host": f"h{place}", "runtime_s": 6.0, "total": total} for place, total in enumerate(totals)]
+        return point([None], clients=hosts).get("stall")
+
+    assert stall_of(figures(0.03), figures(0.7, late=4)) == {"longest_s": 0.7}
+    assert stall_of(figures(0.03), figures(0.02)) == {"longest_s": 0.0}
+    assert stall_of(figures(0.7, late=4), {}) is None
+
+
 def test_a_pause_in_a_trial_fails_nothing_but_is_told():
     trial, whole, longer = (
         standstill.check(longest_s, runtime_s, 300, 0.04) for longest_s, runtime_s in ((0.9, 3), (2.98, 3), (0.9, 6))
