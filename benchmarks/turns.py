@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a turn costs where hosts take turns: from the last point of one to the first of the next, and processor time. See overhead.md.
+"""The cost of a turn where hosts take turns: from the last point of one to the first of the next, and processor time. See overhead.md.
 
 The hosts are simulated: all are this machine, each with a /run of its own. Each has one point of fio's null engine in every round. Needs root, for the mounts.
 """
@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# What runs on a "host" runs with its own /run.
+# Each command on a "host" has a /run of its own.
 SHELL = """#!/bin/bash
 exec unshare --mount bash -c 'mount --bind "$0" /run && exec /bin/sh "$@"' {run} "$@"
 """

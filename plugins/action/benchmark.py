@@ -136,7 +136,7 @@ class ActionModule(CollectionAction):
         }
         if not self.layers["measured"]:
             return {**answer, "points": [], "estimated_s": 0, "msg": f"{self.host} has no layer to measure."}
-        # What waits on the host for this turn, and then for the next one.
+        # The process that waits on the host for this turn, and then for the next one.
         self.runner = args["runner"]
         points, results = self._measure_all()
         answer.update(self._leave_runner())

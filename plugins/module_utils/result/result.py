@@ -315,7 +315,7 @@ def _add_standstill(result: Result, meta: Meta, window: list[Measured]) -> None:
             standstill.longest(part.get("total", {}), part["runtime_s"], in_flight) if part.get("runtime_s") else None
             for part in parts
         ]
-        # What the workload waits by itself is in no latency.
+        # The pauses of the workload itself are in no latency.
         if by_latency and None not in by_latency:
             result["stall"] = {"longest_s": max(value for value in by_latency if value is not None)}
     for whole, windows in logged:

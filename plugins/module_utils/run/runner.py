@@ -82,7 +82,7 @@ def _proven_engine(plan: dict[str, Any]) -> str:
 
 
 def _lay_out(folder: str, plan: dict[str, Any], program: str) -> None:
-    """What the run's folder holds before its first point."""
+    """Write what the run's folder holds before its first point."""
     for name in ("points", DONE):
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
@@ -96,7 +96,7 @@ def _lay_out(folder: str, plan: dict[str, Any], program: str) -> None:
 
 
 def _serve(folder: str, plan: dict[str, Any], program: str) -> None:
-    """Measure the plan, and the plans of the host's next turns for as long as each says that another one follows."""
+    """Measure the plan, and the plans of the host's next turns for as long as each says that one more follows."""
     names = {key: plan[key] for key in ("testbed_id", "run_id")}
     while True:
         supervisor = Supervisor(folder, plan, program)
@@ -106,7 +106,7 @@ def _serve(folder: str, plan: dict[str, Any], program: str) -> None:
         following = standby.next_plan(folder, supervisor.is_stopping)
         if following is None:
             if not supervisor.stopping and not uncollected(folder):
-                # No turn came, and everything was taken: nobody comes to clear this away.
+                # No turn came, and everything was taken: no controller comes to clear this away.
                 _remove(folder)
             return
         plan = {**following, **names}
@@ -345,7 +345,7 @@ def _refuse_second_run(folder: str) -> None:
             if _measures(base, testbed, run):
                 waiting = os.path.join(above, run)
                 if testbed == own and standby.waits(waiting):
-                    # Its playbook ended between two turns: another one has the testbed now.
+                    # Its playbook ended between two turns, and this playbook has the testbed now.
                     end(waiting)
                     continue
                 raise Failure(

@@ -47,7 +47,7 @@ def packed(plan: Mapping[str, object]) -> str:
 
 
 def next_plan(folder: str, stopping: Callable[[], bool]) -> dict[str, Any] | None:
-    """The plan that was left for a supervisor that had said that it waits; None when it is to end, or nobody claimed it in time."""
+    """The plan that was left for a supervisor that had said that it waits; None when it is to end, or no one claimed it in time."""
     path = os.path.join(folder, NEXT)
     until = time.monotonic() + WAIT_S
     while not stopping():

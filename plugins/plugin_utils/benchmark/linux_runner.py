@@ -17,7 +17,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible.errors import AnsibleConnectionFailure
 
@@ -45,7 +45,15 @@ LARGEST_BYTES, LARGEST_LOG_BYTES = 256 << 20, 1 << 20
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def _claim(runner: dict[str, Any]) -> str:
+class Runner(TypedDict):
+    """A supervisor on a host: its folder, the start of the host on which it was begun, and its process (0: unknown)."""
+
+    state_dir: str
+    boot_id: str
+    pid: int
+
+
+def _claim(runner: Runner) -> str:
     """A command that takes a waiting supervisor for oneself, in its folder; it fails where that process is gone, or another has its place."""
     return (
         f'cd {shlex.quote(runner["state_dir"])} && [ "$(cat {BOOT_ID})" = {shlex.quote(runner["boot_id"])} ] && '
@@ -79,36 +87,40 @@ class LinuxRun:
         self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
         self.span = span
         self.taken = 0
-        # Of a supervisor that waits for the host's next turn: {state_dir, boot_id, pid}.
-        self.runner: dict[str, Any] | None = None
+        # The supervisor that waits for the host's next turn.
+        self.runner: Runner | None = None
 
-    def run(self, plan: dict[str, object], expected_s: float, runner: dict[str, Any] | None = None) -> bool:
+    def run(self, plan: dict[str, object], expected_s: float, runner: Runner | None = None) -> bool:
         """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing.
 
         runner: a supervisor that may wait for this turn, and is given the plan in place of a new start.
         """
         if runner and self._claimed(plan, runner):
-            self._follow({**runner, "joined": False, "alive": True}, expected_s)
+            self._follow(runner, False, True, expected_s)
             if self.status != "refused":
                 return False
             # The module refuses it with the reason.
         started = self.module({"action": "start", "plan": plan})
-        self._follow(started, expected_s)
+        begun: Runner = {
+            "state_dir": started["state_dir"],
+            "boot_id": started["boot_id"],
+            "pid": started.get("pid") or 0,
+        }
+        self._follow(begun, started["joined"], started["alive"], expected_s)
         return bool(started["joined"])
 
-    def _follow(self, started: dict[str, Any], expected_s: float) -> None:
+    def _follow(self, runner: Runner, joined: bool, alive: bool, expected_s: float) -> None:
         self.agreed()
-        self.folder, self.boot_id = started["state_dir"], started["boot_id"]
+        self.folder, self.boot_id = runner["state_dir"], runner["boot_id"]
         # Another call may have begun it, for other points.
-        self.plan = theirs.plan(self.host, self._file("plan.json")) if started["joined"] else None
+        self.plan = theirs.plan(self.host, self._file("plan.json")) if joined else None
         self._ask_clock()
-        if started["alive"]:
+        if alive:
             self._watch(expected_s)
         self._take_rest()
-        waits = self.status == "waiting" and isinstance(started.get("pid"), int)
-        self.runner = {key: started[key] for key in ("state_dir", "boot_id", "pid")} if waits else None
+        self.runner = runner if self.status == "waiting" and runner["pid"] else None
 
-    def _claimed(self, plan: dict[str, object], runner: dict[str, Any]) -> bool:
+    def _claimed(self, plan: dict[str, object], runner: Runner) -> bool:
         """Whether the supervisor that waits took the plan; it may have ended since, as any process."""
         text = standby.packed(plan)
         self.folder = runner["state_dir"]
@@ -121,7 +133,7 @@ class LinuxRun:
         )
         return not done["rc"]
 
-    def dismiss(self, runner: dict[str, Any]) -> None:
+    def dismiss(self, runner: Runner) -> None:
         """End a supervisor that waits for a turn that does not come, and remove its run from the host."""
         self.folder = runner["state_dir"]
         if not self._answer_to(f"({_claim(runner)} && kill {int(runner['pid'])})")["rc"]:
@@ -251,7 +263,7 @@ class LinuxRun:
         return str(done["stdout"])
 
     def _log_so_far(self) -> str:
-        """What the supervisor's log said, which is empty after that."""
+        """The supervisor's log, which is empty after that."""
         path = self._path("supervisor.log")
         return str(self._answer_to(f"tail -c {LARGEST_LOG_BYTES} -- {path}; : > {path}")["stdout"]).strip()
 

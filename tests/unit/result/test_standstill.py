@@ -374,7 +374,7 @@ def figures(longest_s: float, late: int = 1, bins: bool = True) -> dict:
         (figures(0.9), 4, 0.0),
         (figures(0.03), 1, 0.0),
         (figures(9.0), 1, 6.0),
-        # Nobody knows whether the others were late, too.
+        # No one knows whether the others were late, too.
         (figures(0.9, bins=False), 4, None),
         ({}, 1, None),
     ],
