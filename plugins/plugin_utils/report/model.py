@@ -18,6 +18,7 @@ from ..compare import beats, networks
 from ..compare import installations as compare_installations
 from ..store import load
 from ..store.cells import by_time, is_measured
+from ..store.collector import without_collector
 from ..store.database import is_database
 from ..store.load import Run, under
 from . import databases, environment, sentences
@@ -30,6 +31,7 @@ SAMPLED = 8
 SECTIONS = 60  # workloads with a section of their own; what is beyond has a row per layer in one table
 
 
+@without_collector()
 def build(run: Run, title: str | None = None) -> Report:
     # Beyond 60 lines, because it names each part of a report once.
     run = _variants_apart(run)

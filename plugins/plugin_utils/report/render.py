@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
+from ..store.collector import without_collector
 from .html_page import html_pieces
 from .markdown import markdown
 from .nouns import Report
@@ -20,11 +21,16 @@ FILES = ("index.html", "report.md", "results.csv", "results.json")
 def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
     """File name -> text of every file of the report, or a function that yields its text in pieces: files that grow with all that is known of each point."""
     return {
-        "index.html": functools.partial(html_pieces, report),
+        "index.html": functools.partial(_pieces, html_pieces, report),
         "report.md": markdown(report),
-        "results.csv": functools.partial(results_csv, report),
-        "results.json": functools.partial(results_json, report),
+        "results.csv": functools.partial(_pieces, results_csv, report),
+        "results.json": functools.partial(_pieces, results_json, report),
     }
+
+
+def _pieces(draw: Callable[[Report], Iterator[str]], report: Report) -> Iterator[str]:
+    with without_collector():
+        yield from draw(report)
 
 
 def render(report: Report) -> dict[str, str]:

@@ -24,6 +24,7 @@ from ...module_utils.result.schema import Result
 from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
 from .alike import FILES, Ordered, share
+from .collector import without_collector
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
@@ -215,6 +216,7 @@ def read_around(folder: str) -> Run:
     return run
 
 
+@without_collector()
 def read_run(folder: str) -> Run:
     folder = os.path.abspath(folder)
     points = store.points_of(folder)
