@@ -9,7 +9,7 @@ import time
 from typing import ClassVar
 
 from ..module_utils.core.failure import Failure
-from ..plugin_utils.windows import storage_state
+from ..plugin_utils.windows import existing, storage_state
 from ..plugin_utils.windows.action import WindowsAction, lost
 
 LOOK_EVERY_S = 10.0
@@ -64,4 +64,11 @@ class ActionModule(WindowsAction):
             "volumes": [{key: volume[key] for key in ("letter", "label", "size_bytes")} for volume in state["volumes"]],
             "disks": [{key: disk[key] for key in ("number", "name", "size_bytes")} for disk in state["disks"]],
         }
-        return {"changed": False, "seen": seen, "storage_state": storage_state.lines(state, testbed_id), "ours": ours}
+        offers = existing.offers(state)
+        return {
+            "changed": False,
+            "existing": offers,
+            "seen": seen,
+            "storage_state": storage_state.lines(state, testbed_id),
+            "ours": ours,
+        }

@@ -88,6 +88,12 @@ kept_for_others:
   returned: always
   type: dict
   sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
+existing:
+  description: The datastores that can be reached, each with its C(name), an C(entry) for C(testbed.existing) and C(what) it is; C(shared) is true.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{name: datastore1, entry: {kind: esxi_datastore}, what: datastore with 500.0 GiB free, shared: true}]
 room:
   description: The host's room for more machines.
   returned: always
@@ -184,14 +190,16 @@ def main() -> None:
         if testbed_id and module.params["state_dir"]:
             records = host_state.records(module.params["state_dir"], testbed_id, network["host"])
             kept = host_state.left(adapter, stores, network, records, network["host"])
+        room = esxi_room.room(session, host, module.params["images"])
         module.exit_json(
             changed=False,
+            existing=esxi_room.offers(room["datastores"]),
             about=session.about,
             **session.licence(),
             storage_state=host_state.lines(adapter, stores, machines, network, settings),
             ours=ours,
             kept_for_others=kept,
-            room=esxi_room.room(session, host, module.params["images"]),
+            room=room,
             addresses={device: nic["address"] for device, nic in network["interfaces"].items()},
         )
 

@@ -71,6 +71,13 @@ ours:
   returned: success
   type: dict
   sample: {targets: [], virtual_disks: []}
+existing:
+  description: The volumes and disks that may be read as they are, each with a C(name), an C(entry) for C(testbed.existing), C(what) it is, and whether
+    other hosts may see the same (C(shared)). Windows' own are not among them.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: data, entry: {kind: volume, path: "E:"}, what: NTFS of 931.5 GiB, shared: false}]
 seen:
   description: The volumes and disks that an inventory may name.
   returned: success

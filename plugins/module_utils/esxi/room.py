@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .datastore import read
+from .datastore import is_name, read
 from .session import Session
 from .states import HostSystem, Store
 from .transfer import IsoStore
@@ -39,6 +39,22 @@ def room(session: Session, host: HostSystem, images: list[dict[str, Any]]) -> di
         },
         "missing": [image_name(image) for image in images if not _there(session, host, image, stores)],
     }
+
+
+def offers(datastores: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Datastores that can be reached, as a Linux host offers its storage (linux/clients/offered.py). One of a name is one of all hosts that have it."""
+    return [
+        {
+            "name": name,
+            "entry": {"kind": "esxi_datastore"},
+            "what": "datastore"
+            if store["free_mib"] is None
+            else f"datastore with {store['free_mib'] / 1024:.1f} GiB free",
+            "shared": True,
+        }
+        for name, store in sorted(datastores.items())
+        if store["accessible"] and is_name(name)
+    ]
 
 
 def reservable_mib(host: HostSystem) -> int | None:

@@ -28,6 +28,8 @@ GROUPS = {
     "esxi": "hypervisors",
     "windows_esxi": "hypervisors",
 }
+# Systems of the hosts that have storage already, each with their group.
+PLATFORMS = {"linux": "clients", "windows": "clients", "esxi": "hypervisors"}
 # The group of machines whose own disks and folders are measured.
 GUESTS = "guests"
 # The share of the target's free memory when no size is given, and the size when the free memory is unknown.
@@ -81,8 +83,15 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
             raise bad_value(
                 "new_lab_target" if name == target else "new_lab_clients", name, "Give a host name or an IP address."
             )
-    group = str(given.get("group") or GROUPS.get(kind, "")).strip()
-    if group != GROUPS.get(kind, "") and not (kind == EXISTING and group == GUESTS):
+    platform = str(given.get("platform") or "linux").strip()
+    if platform not in PLATFORMS or (platform != "linux" and kind != EXISTING):
+        words = (
+            f"Use one of {', '.join(PLATFORMS)}." if kind == EXISTING else f"Leave it out; it is for kind {EXISTING}."
+        )
+        raise bad_value("new_lab_platform", platform, words)
+    usual = PLATFORMS[platform] if kind == EXISTING else GROUPS.get(kind, "")
+    group = str(given.get("group") or usual).strip()
+    if group != usual and not (kind == EXISTING and group == GUESTS and platform != "esxi"):
         raise bad_value("new_lab_group", group, f"Leave it out; with kind {EXISTING} it may be {GUESTS}.")
     size = str(given.get("size") or "auto").strip()
     if size != "auto" and size_mib(size) is None:
@@ -93,6 +102,7 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         "target": target,
         "clients": clients,
         "group": group,
+        "platform": platform,
         "size_mib": None if size == "auto" else size_mib(size),
         "user": str(given.get("user") or "root"),
         "profile": str(given.get("profile") or (READING if kind == EXISTING else FIRST_LOOK)),
@@ -125,7 +135,7 @@ def _id_of_folder(path: Any) -> str:
 def hosts(lab: dict[str, Any]) -> dict[str, Any]:
     """{inventory name: address} of the new lab's hosts, the target first where there is one."""
     kinds = {
-        EXISTING: lab["group"].removesuffix("s"),
+        EXISTING: "esxi" if lab["platform"] == "esxi" else lab["group"].removesuffix("s"),
         "linux": "client",
         "kvm": "hypervisor",
         "esxi": "esxi",
@@ -223,9 +233,9 @@ def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: Mapp
 
 def _others(lab: dict[str, Any], others: dict[str, Any], probes: Mapping[str, Probe]) -> list[str]:
     """The lines of the group of hosts that log in."""
-    kind = lab["kind"]
+    esxi = "esxi" in (lab["kind"] + lab["platform"])
     lines = [f"    {lab['group']}:"]
-    if "esxi" in kind:
+    if esxi:
         lines += [
             "      vars:",
             "        # Everything about an ESXi host is done from the controller, over its API.",
@@ -235,7 +245,12 @@ def _others(lab: dict[str, Any], others: dict[str, Any], probes: Mapping[str, Pr
     lines.append("      hosts:")
     for name, address in others.items():
         lines.append(f"        {name}:")
-        own = _esxi(lab, name, address) if "esxi" in kind else _linux(lab, name, address, probes, storage=False)
+        if esxi:
+            own = _esxi(lab, name, address)
+        elif lab["platform"] == "windows":
+            own = _windows(lab, name, address, probes, storage=False)
+        else:
+            own = _linux(lab, name, address, probes, storage=False)
         lines += [f"          {line}" for line in own]
     return lines
 
@@ -285,7 +300,7 @@ def _linux(lab: dict[str, Any], name: str, address: str, probes: Mapping[str, Pr
 
 def _windows(lab: dict[str, Any], _name: str, address: str, _probes: Mapping[str, Probe], storage: bool) -> list[Any]:
     portal = address if is_address(address) else "192.0.2.11  # fill in: address in the storage network"
-    return [
+    lines = [
         f"ansible_host: {address}" + ("  # fill in: the name in its certificate" if is_address(address) else ""),
         f"testbed_address: {portal}",
         "# How Ansible reaches the server: see docs/windows.md for the other ways.",
@@ -295,6 +310,8 @@ def _windows(lab: dict[str, Any], _name: str, address: str, _probes: Mapping[str
         'ansible_psrp_ca_cert: "{{ inventory_dir | dirname }}/windows_ca.pem"  # fill in: the certificate that signed the server\'s',
         "iscsi_target_windows_networks: [192.0.2.0/24]  # fill in: the storage network, which the firewall lets in",
     ]
+    # Who exports nothing needs neither a portal nor a hole in the firewall.
+    return lines if storage else [*lines[:1], "testbed_windows: true", *lines[2:-1]]
 
 
 def _esxi(lab: dict[str, Any], name: str, address: str) -> list[Any]:

@@ -17,7 +17,8 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import NAME
 from .doctor import short
 from .nouns import Probe
-from .stages.existing_storage import KINDS, OUTSIDE
+from .stages.existing_storage import KINDS, OUTSIDE, STORE
+from .texts import LABEL
 
 MOST_NAME = 28
 # Signs of a template of Ansible.
@@ -44,11 +45,14 @@ def gather(probes: Mapping[str, Probe], inside: bool = False) -> list[Offer]:
         for offer in probe.get("existing") or []:
             if not _is_plain(offer):
                 continue
-            key = json.dumps([offer["entry"], None if offer["shared"] else host], sort_keys=True)
+            # A datastore is named as its host shows it, and has no other word.
+            exact = offer["name"] if offer["entry"]["kind"] == STORE else None
+            key = json.dumps([offer["entry"], None if offer["shared"] else host, exact], sort_keys=True)
             seen.setdefault(key, {**offer, "hosts": []})["hosts"].append(host)
     offers: list[Offer] = []
     for known in seen.values():
-        name = _unlike(known["name"], {offer.name for offer in offers})
+        exact = known["entry"]["kind"] == STORE
+        name = known["name"] if exact else _unlike(known["name"], {offer.name for offer in offers})
         hosts = tuple(dict.fromkeys(known["hosts"]))
         entry = {**known["entry"], "kind": "guest"} if inside and known["entry"]["kind"] in OUTSIDE else known["entry"]
         offers.append(Offer(name, entry, _printable(known["what"]), hosts))
@@ -67,6 +71,7 @@ def _is_plain(offer: Any) -> bool:
         and words is not None
         and all(key == "kind" or key in words for key in entry)
         and not any(TEMPLATE.search(text) or not text.isprintable() for text in entry.values())
+        and (entry["kind"] != STORE or LABEL[0].fullmatch(offer["name"]) is not None)
     )
 
 

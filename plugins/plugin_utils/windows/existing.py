@@ -16,7 +16,7 @@ from ...module_utils.core.names import check_name
 from ...module_utils.core.windows_names import DISK_PROOFS, is_below, is_folder
 from ...module_utils.linux.disks.device_safety import not_touched
 from .device_safety import disk_below
-from .host import check_id, drive_path, plain_serial
+from .host import check_id, drive_path, never_touched, plain_serial
 from .state import Disk, State
 
 SPEC: dict[str, Any] = {
@@ -247,3 +247,49 @@ def refuse(layer: Layer, reasons: list[Failure]) -> None:
     """Raise the first of the reasons, if there are any."""
     if reasons:
         raise not_touched(layer, reasons)
+
+
+# ---------------------------------------------------------------- what may be measured
+
+
+class Offer(TypedDict):
+    """As of a Linux host (linux/clients/offered.py)."""
+
+    name: str
+    entry: dict[str, str]
+    what: str
+    shared: bool
+
+
+def offers(state: State) -> list[Offer]:
+    """Volumes and disks of the host that may be read. Disks of Windows itself, of a page file and of a cluster are left out."""
+    own = [disk for disk in state["disks"] if never_touched(disk)]
+    letters = {part["letter"].upper() for disk in own for part in disk["partitions"]}
+    volumes: list[Offer] = [
+        {
+            "name": volume["label"] or f"volume-{volume['letter'].lower()}",
+            "entry": {"kind": "volume", "path": f"{volume['letter'].upper()}:"},
+            "what": f"{volume['filesystem']} of {size_words(volume['size_bytes'])}",
+            "shared": False,
+        }
+        for volume in state["volumes"]
+        if volume["filesystem"] and volume["letter"].upper() not in letters
+    ]
+    disks: list[Offer] = [
+        {
+            "name": f"disk-{disk['number']}",
+            "entry": {"kind": "disk", "unique_id": disk["unique_id"]},
+            "what": f"{disk['name']} of {size_words(disk['size_bytes'])}, {disk['bus']}",
+            "shared": False,
+        }
+        for disk in state["disks"]
+        if disk not in own
+        and not disk["offline"]
+        and disk["unique_id"]
+        and [other["unique_id"] for other in state["disks"]].count(disk["unique_id"]) == 1
+    ]
+    return [*volumes, *disks]
+
+
+def size_words(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 30):.1f} GiB"

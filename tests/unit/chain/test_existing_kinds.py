@@ -71,9 +71,6 @@ FOLDER = {"path": "/data", "file": "a.img"}
 WRITING = {existing_storage.OWN_SIZE}
 # Kinds that new_lab never writes, and why.
 NOT_OFFERED = {
-    "disk": "new_lab asks Linux hosts what they have",
-    "esxi_datastore": "new_lab asks Linux hosts what they have",
-    "volume": "new_lab asks Linux hosts what they have",
     "iscsi": "a session that is there is offered as the device that it shows; new_lab knows no portal of others",
     "smb": "a share that is mounted is offered as the path where it is; new_lab knows no password of others",
 }
@@ -159,7 +156,8 @@ def test_new_lab_takes_it_from_a_host_or_says_why_not(kind):
     entry = {"kind": kind, **{key: value for key, value in EXAMPLES[kind].items() if isinstance(value, str)}}
     raw = {"name": "it", "entry": entry, "what": "something", "shared": False}
     assert offers._is_plain(raw)
-    source = (ROOT / "plugins/module_utils/linux/clients/offered.py").read_text(encoding="utf-8")
+    places = ("module_utils/linux/clients/offered.py", "plugin_utils/windows/existing.py", "module_utils/esxi/room.py")
+    source = "".join((ROOT / "plugins" / place).read_text(encoding="utf-8") for place in places)
     inside = [existing_storage.KINDS[word].layer for word in existing_storage.OUTSIDE] if kind == "guest" else []
     assert bool(inside) or (f'"kind": "{kind}"' in source) != (kind in NOT_OFFERED)
 

@@ -169,3 +169,42 @@ def test_the_playbook_looks_at_this_host_and_writes_nothing_for_a_name_that_it_d
         "No storage to measure was seen: client01 shows" in text or "new_lab_storage is 'no-such'" in text
     )
     assert not folder.exists(), "nothing was written"
+
+
+def test_datastores_of_esxi_hosts_keep_their_names_and_are_one_for_all_hosts():
+    store = {"entry": {"kind": "esxi_datastore"}, "what": "datastore with 1.0 GiB free", "shared": True}
+    shown = {"existing": [{**store, "name": "RAID 10"}, {**store, "name": "datastore1"}]}
+    hostile = {"existing": [{**store, "name": "a{{ 7 * 7 }}"}, {**store, "name": "a\nb: c"}, {**store, "name": "/x"}]}
+    given = {**GIVEN, "clients": "192.0.2.31,192.0.2.32", "platform": "esxi"}
+    files = new_lab.compose(
+        given, {"esxi01": shown, "esxi02": {"existing": [*shown["existing"][:1], *hostile["existing"]]}}
+    )
+    page = yaml.safe_load(files["group_vars/all.yml"])
+    assert page["testbed"]["existing"] == [
+        {"name": "RAID 10", "kind": "esxi_datastore"},
+        {"name": "datastore1", "kind": "esxi_datastore", "hosts": ["esxi01"]},
+    ]
+    assert "49" not in files["group_vars/all.yml"] and "hypervisors:" in files["hosts.yml"]
+
+
+def test_windows_hosts_need_no_port_and_no_hole_in_the_firewall():
+    offered = {"name": "data", "entry": {"kind": "volume", "path": "E:"}, "what": "NTFS of 1.0 GiB", "shared": False}
+    given = {**GIVEN, "clients": "192.0.2.31", "platform": "windows"}
+    files = new_lab.compose(given, {"client01": {"existing": [offered]}})
+    own = yaml.safe_load(files["hosts.yml"])["all"]["children"]["clients"]["hosts"]["client01"]
+    assert own["testbed_windows"] is True and own["ansible_connection"] == "psrp"
+    assert not {"iscsi_target_windows_networks", "testbed_address"} & set(own)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"platform": "beos"},
+        {"platform": "esxi", "group": "guests"},
+        {"platform": "esxi", "kind": "linux", "target": "a"},
+    ],
+)
+def test_a_platform_that_does_not_fit_is_refused(changes):
+    with pytest.raises(Failure) as refused:
+        new_lab.answers({**GIVEN, **changes})
+    assert refused.value.code == "bad_value" and "new_lab_" in refused.value.what

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.action import win_existing
+from ansible_collections.storlab.testbed.plugins.action import win_existing, win_state
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import existing
 from test_windows_benchmark import DISKS, IOMETER, MIB, bench, code, measured  # noqa: F401  bench is a fixture
@@ -186,3 +186,14 @@ def test_a_refusal_names_what_is_shown_and_what_was_expected():
     (identity, size) = existing.refusals(layer, disk)
     assert identity.what == "\\\\.\\PhysicalDrive3 has the unique id 6001405AABB, the layer's disk has A."
     assert isinstance(size, Failure) and size.code == "wrong_size"
+
+
+def test_what_is_of_windows_itself_or_is_offline_is_not_offered(host):
+    disks = host.data()["disks"]
+    disks["4"] = {**copy.deepcopy(OTHERS), "unique_id": "OFF", "offline": True, "volumes": {}, "partitions": []}
+    host.change(disks=disks)
+    result = host.run(module=win_state, testbed_id="")
+    entries = [offer["entry"] for offer in result["existing"]]
+    assert {"kind": "volume", "path": "E:"} in entries and {"kind": "volume", "path": "C:"} not in entries
+    ids = [entry["unique_id"] for entry in entries if entry["kind"] == "disk"]
+    assert ids == ["FAKE-RAM-1", "FAKE-LUN-2", "6001405AABB"]
