@@ -88,7 +88,9 @@ all:
       - {name: own, kind: path, path: /own, access: write, benchmark_file: 64MiB}
       - {name: pool, kind: smb, server: 192.0.2.50, share: pool1, smb_version: "3.0", user: five, password: six-letters, domain: SEVEN}
       - {name: lun, kind: device, serial: S1, naa: "6001", wwid: eui.01, uuid: LVM-1}
-clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22}}
+      - {name: array, kind: disk, unique_id: U-1}
+clients: {client01: {ansible_host: 192.0.2.21}, client02: {ansible_host: 192.0.2.22},
+  win01: {ansible_host: 192.0.2.23, testbed_windows: true}}
 """
 # {word: (what of EXISTING, what in its place)}: nothing of the testbed stands on what it only reads.
 OF_EXISTING = {
@@ -106,6 +108,7 @@ OF_EXISTING = {
     "naa": ("6001", "6002"),
     "wwid": ("eui.01", "eui.02"),
     "uuid": ("LVM-1", "LVM-2"),
+    "unique_id": ("U-1", "U-2"),
     "server": ("192.0.2.10", "192.0.2.20"),
     "export": ("/vms", "/others"),
     "nfs_version": ('"3"', '"4.1"'),
