@@ -210,35 +210,10 @@ file:
   type: str
   sample: installations/guest01.json
 about:
-  description: The host's C(product), C(version), C(build), C(api) and C(kind). A stand-in for a host also has C(stand_in).
+  description: The host, as RV(storlab.testbed.esxi_state#module:about) has it.
   returned: unless the result was there already
   type: dict
-  contains:
-    product:
-      description: Its name.
-      returned: always
-      type: str
-      sample: VMware ESXi
-    version:
-      description: Its version.
-      returned: always
-      type: str
-      sample: 8.0.2
-    build:
-      description: Its build.
-      returned: always
-      type: str
-      sample: "22380479"
-    api:
-      description: Version of its interface.
-      returned: always
-      type: str
-      sample: 8.0.2.0
-    kind:
-      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
-      returned: always
-      type: str
-      sample: HostAgent
+  sample: {product: VMware ESXi, version: 8.0.2, build: '22380479', api: 8.0.2.0, kind: HostAgent}
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

@@ -147,20 +147,10 @@ steps:
   elements: dict
   sample: []
 about:
-  description: The C(product) and C(version) of the host. A stand-in for a host also has C(stand_in).
+  description: The host, as RV(storlab.testbed.win_state#module:about) has it.
   returned: success
   type: dict
-  contains:
-    product:
-      description: Its name.
-      returned: always
-      type: str
-      sample: Windows Server 2022 Standard
-    version:
-      description: Its version.
-      returned: always
-      type: str
-      sample: 10.0.20348
+  sample: {product: Windows Server 2022 Standard, version: 10.0.20348}
 failure:
   description: Machine-readable cause.
   returned: failure

@@ -139,9 +139,9 @@ MORE = {
         *("results_export", "results_query", "verify_results"),
     },
     **{key: {"cache_tier", "nfs_export", "raid"} for key in ("layers.detail", "layers.parent")},
-    "layers.identity": {"cache_tier", "existing_storage", "nfs_export", "raid"},
-    "layers.purpose": {"existing_storage"},
-    **{key: {"cache_tier", "existing_storage", "raid"} for key in ("layers.path", "layers.size_bytes")},
+    "layers.identity": {"cache_tier", "existing_storage", "nfs_export", "raid", "win_existing"},
+    "layers.purpose": {"existing_storage", "win_existing"},
+    **{key: {"cache_tier", "existing_storage", "raid", "win_existing"} for key in ("layers.path", "layers.size_bytes")},
     "steps.op": {"cache_tier", "database_load", "nfs_export", "raid", "ramdisk"},
     "steps.target": {"cache_tier", "database_load", "existing_storage", "iscsi_target", "nfs_export", "raid"},
 }
@@ -155,8 +155,8 @@ def told_differently(returns: dict) -> dict:
             for key, value in (values[name].get("contains") or {}).items():
                 if module not in MORE.get(f"{name}.{key}", ()):
                     told.setdefault(f"{name}.{key}", {}).setdefault(str(value["description"]), []).append(module)
-            # What a host is has the same words and samples, too.
-            if name == "about":
+            # One module per platform describes the host, and the others refer to it, in the same words and with the same sample.
+            if name == "about" and not module.endswith("_state"):
                 whole = json.dumps({**values[name], "returned": None}, sort_keys=True)
                 told.setdefault(f"about of {module.partition('_')[0]}", {}).setdefault(whole, []).append(module)
     return {name: texts for name, texts in told.items() if len(texts) > 1}
