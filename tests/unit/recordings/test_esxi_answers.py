@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import places
 import play_recording
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
     adapter,
@@ -841,14 +842,18 @@ def test_a_named_option_that_a_host_does_not_have_is_refused():
 def readers() -> set[str]:
     """The functions of the room, without those of its own use, that call a method of the API that looks, or say to their session that they look.
 
-    What carries a plan out reads to know that it has come true; the play's own functions only call others.
+    What carries a plan out reads to know that it has come true; the functions of a play and of an area only call others, and read the host's name.
     """
+    own = {name for name in vars(converge.Area) if not name.startswith("_")} | {"begin"}
     names = set()
     for path in ESXI.glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for body in [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]:
-            for node in body:
-                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and _reads(node):
+        for holder in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+            area = any(ast.unparse(base) == "HostArea" for base in getattr(holder, "bases", []))
+            for node in holder.body:
+                if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or (area and node.name in own):
+                    continue
+                if _reads(node):
                     names.add(f"{path.stem}.{node.name}")
     return names
 
