@@ -75,6 +75,13 @@ def test_the_other_machine_counted_what_it_cost():
     """target01 did half of the I/O on its only processor, so it cannot have been idle; hypervisor01 coordinated, and its observer kept quiet."""
     result, _folder = point("engine")
     hosts = result["counters"]["hosts"]
+    if not hosts:
+        # On a computer that is busy with something else the clocks cannot be compared to half a second, and the result says so in place of figures.
+        added = json.loads((RESULTS / "engine" / "added" / "observer.target01.json").read_text())["points"]
+        assert [addition["flags"] for addition in added.values()] == [["clock_unknown"]]
+        clocks = json.loads((RESULTS / "engine" / "clocks.json").read_text())
+        assert sum(clock["uncertain_s"] for clock in clocks.values()) > 0.5
+        return
     assert list(hosts) == ["target01"]
     assert hosts["target01"]["cpu"]["host_busy_percent"] > 20
     assert hosts["target01"]["cpu"]["us_per_io"] == pytest.approx(
