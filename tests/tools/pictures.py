@@ -4,7 +4,7 @@
 """Makes the pictures of docs/img: pages in Chromium, and commands in a terminal of 80 columns.
 
     python tests/tools/pictures.py report REPORT/index.html docs/img
-    python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [--width 1100] [--height 900] [--theme dark]
+    python tests/tools/pictures.py page PAGE.html docs/img/NAME.png [--width 1100] [--height 900] [--theme dark] [--part '#matrix .panel']
     python tests/tools/pictures.py terminal docs/img/NAME.svg [--last N] COMMAND…
 
 The terminals of docs/tour.md are drawn by play_tour.py: each is of the command in the block right before it.
@@ -23,7 +23,6 @@ import shlex
 import struct
 import subprocess
 import sys
-import tempfile
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
@@ -112,36 +111,26 @@ def save(name: str, command: str, text: str) -> None:
 
 
 def report(page: Path, folder: Path) -> None:
-    """The pictures of docs/report.md: a report on a desktop, in the dark and on a phone, and the matrix of synthetic figures."""
-    from browser import Browser
-
-    sys.path.insert(0, str(ROOT / "tests" / "integration"))
-    import synthetic_run
-    from test_report_browser import rendered
-
-    browser = Browser()
-    try:
-        for name, width, theme, height in (
-            ("report-light", 1280, "light", 2300),
-            ("report-dark", 1280, "dark", 2300),
-            ("report-phone", 390, "light", 2600),
-        ):
-            browser.open(page.resolve(), width, theme)
-            browser.picture(folder / f"{name}.png", height)
-        with tempfile.TemporaryDirectory() as base:
-            browser.open(rendered(synthetic_run.write_run(base, "matrix", 2)), 1280)
-            browser.picture(folder / "report-matrix.png", part="#matrix .panel")
-    finally:
-        browser.close()
+    """The pictures of docs/report.md: a report on a desktop, in the dark and on a phone."""
+    for name, width, theme, height in (
+        ("report-light", 1280, "light", 2300),
+        ("report-dark", 1280, "dark", 2300),
+        ("report-phone", 390, "light", 2600),
+    ):
+        photographed(page, folder / f"{name}.png", width, height, theme)
 
 
-def photographed(page: Path, target: Path, width: int, height: int, theme: str) -> None:
+def photographed(page: Path, target: Path, width: int, height: int, theme: str, part: str | None = None) -> None:
+    """part: a CSS selector; the picture is of its first match alone, as high as that is."""
     from browser import Browser
 
     browser = Browser()
     try:
         browser.open(page.resolve(), width, theme)
-        browser.picture(target, height)
+        if part:
+            browser.picture(target, part=part)
+        else:
+            browser.picture(target, height)
     finally:
         browser.close()
 
@@ -158,6 +147,7 @@ def main(words: list[str]) -> None:
     of_page.add_argument("--width", type=int, default=1280)
     of_page.add_argument("--height", type=int, default=900)
     of_page.add_argument("--theme", choices=["light", "dark"], default="light")
+    of_page.add_argument("--part")
     of_terminal = kinds.add_parser("terminal")
     of_terminal.add_argument("target", type=Path)
     of_terminal.add_argument("--last", type=int)
@@ -166,7 +156,7 @@ def main(words: list[str]) -> None:
     if given.kind == "report":
         report(given.page, given.folder)
     elif given.kind == "page":
-        photographed(given.page, given.target, given.width, given.height, given.theme)
+        photographed(given.page, given.target, given.width, given.height, given.theme, given.part)
     else:
         text = printed(given.command)
         given.target.write_text(drawn(shlex.join(given.command), text, given.last), encoding="utf-8")
