@@ -40,7 +40,7 @@ sys.path[:0] = ["tests", "tests/support", "tests/tools"]
 import conftest
 from ansible_collections.storlab.testbed.plugins.action import results_query
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, icf
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, icf_writer
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import workload
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import search
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report.views import load
@@ -57,7 +57,7 @@ one = workload.normalise({"pace_percent": 5})
 print("normalised", one["pace_percent"], "pace_percent" in workload.normalise({}), workload.workload_id(one) != workload.workload_id(workload.normalise({})))
 print("refused", told(workload.normalise, {"pace_percent": 78}))
 print("diskspd", told(diskspd.argv, one, "#1", 1))
-print("iometer", "pace_percent" in icf.EXPRESSIBLE)
+print("iometer", "pace_percent" in icf_writer.EXPRESSIBLE)
 print("export", ("pace_percent", "workload.pace_percent", "int") in export.COLUMNS)
 print("index", point_index.SETTINGS[-1], query.SETTINGS["pace_percent"], query.GROUPS[-1])
 print("query", results_query.ARGUMENTS["where"]["options"]["pace_percent"])
