@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..core.failure import bad_value
-from ..core.layers import Layer
+from ..core.failure import Failure, bad_value
+from ..core.layers import Layer, only_read
 from ..core.names import plain_naa
 from .datastore import exported
 from .params import VmDiskOption, VmIsoOption, VmParams
@@ -80,7 +80,28 @@ def check(params: VmParams) -> MachineWant:
     want["iso"] = iso_of(params["iso"], name, params["datastore"]) if params["iso"] else None
     wanted: MachineWant = want
     _no_twins(wanted)
+    _refuse_only_read(wanted, params["layers"])
     return wanted
+
+
+def _refuse_only_read(want: MachineWant, layers: dict[str, Layer]) -> None:
+    """Raises layer_read_only for a machine with files on a datastore of others that is only read. An image that is there already may be on one."""
+    kept = {
+        (layer.get("identity") or {}).get("datastore")
+        for layer in layers.values()
+        if layer.get("kind") == "datastore" and only_read(layer)
+    }
+    iso = want["iso"]
+    places = [want["datastore"], *(disk["datastore"] for disk in want["disks"])]
+    places += [iso["datastore"]] if iso and iso["src"] else []
+    for name in places:
+        if name in kept:
+            raise Failure(
+                "layer_read_only",
+                f"{want['name']} would have files on {name}, a datastore that was there before the testbed and is only read.",
+                "Name another datastore, or set access: write of it in testbed.existing.",
+                datastore=name,
+            )
 
 
 def _disk(disk: VmDiskOption, name: str, params: VmParams) -> DiskWant:

@@ -592,3 +592,29 @@ def test_a_cut_archive_is_refused(tmp_path):
     archive(path, ("a.ovf", b"x" * 5000))
     path.write_bytes(path.read_bytes()[:2000])
     assert failure(esxi_transfer.Ova, str(path)).code == "ova_damaged"
+
+
+KEPT = {
+    "name": "datastore-theirs",
+    "kind": "datastore",
+    "host": "esxi01",
+    "path": None,
+    "parent": None,
+    "purpose": "read",
+    "identity": {"datastore": "theirs"},
+}
+IMAGE = {"src": "/images/debian.iso", "path": None, "datastore": "theirs"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"datastore": "theirs"}, {"disks": [{**DISK, "datastore": "theirs"}]}, {"iso": IMAGE}],
+    ids=["the machine", "a disk", "an image that is uploaded"],
+)
+def test_a_machine_on_a_datastore_that_is_only_read_is_refused(more):
+    layers = {**LAYERS, KEPT["name"]: KEPT}
+    refusal = failure(want, layers=layers, **more)
+    assert refusal.code == "layer_read_only" and "theirs" in refusal.what and "access: write" in refusal.remedy
+    # With access: write, and where the image is there already, nothing is said against it.
+    assert want(layers={**LAYERS, KEPT["name"]: {**KEPT, "purpose": "data"}}, **more)
+    assert want(layers=layers, iso={**IMAGE, "src": None, "path": "debian.iso"})
