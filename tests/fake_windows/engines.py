@@ -6,9 +6,9 @@
 Time is real: a run has ended when as many seconds have passed as the engine would have taken. What an engine writes is counted and not kept.
 A host's data may hold: account, console_user, programs {path: {engine, version}}, downloads {url: {sha256, installs: {path: program}}},
 foreign_folders [path] that belong to somebody else, unstarted_s (how long a task that did not start counts as starting), and
-beside [what others run beside the program, 'Dynamo.exe (77)'],
+beside [what others run beside the program, 'Dynamo.exe (77)'], late_ms and clock_step_ms as the runner notes them,
 engine_faults [text], of which each run takes the first: crash, hang, killed, lost, io_errors, no_output, iometer_error, iometer_all_zero,
-iometer_abort_after:N, logged_off.
+iometer_abort_after:N, logged_off, and pause (of the storage, for three tenths of the measured time; fio alone).
 """
 
 from __future__ import annotations
@@ -392,6 +392,8 @@ class Engines:
                 "finished_utc": iso(ends),
                 "error": run["error"],
                 "left": self.data.get("beside", []),
+                "late_ms": self.data.get("late_ms", 0),
+                "clock_step_ms": self.data.get("clock_step_ms", 0),
             }
             self.folders[task["folder"]]["ended.json"] = encoded(json.dumps(ended).encode())
             task.update(state="Ready", result=0, run=None)

@@ -83,5 +83,18 @@ def measured(
     }
 
 
+def paused(found: dict, seconds: float, share: float, outstanding: int) -> dict:
+    """The same where the storage completed nothing for that share of the time: what was on its way came after it, and the rest is as much less."""
+    late = {}
+    for name, figures in found.items():
+        values = {value: int(count * (1 - share)) for value, count in figures["values"].items()}
+        values = {value: count for value, count in values.items() if count}
+        number = max(1, round(outstanding * figures["ios"] / sum(each["ios"] for each in found.values())))
+        values[round(share * seconds * 1e9)] = number
+        ios = sum(values.values())
+        late[name] = {"ios": ios, "bytes": round(figures["bytes"] * ios / figures["ios"]), "values": values}
+    return late
+
+
 def written(found: dict) -> int:
     return found.get("write", {}).get("bytes", 0)

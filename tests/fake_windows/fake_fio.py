@@ -186,6 +186,8 @@ def _measure(started: Started, name: str, options: dict, bins: bool, output: str
             }
             for direction, values in found.items()
         }
+    if started.fault == "pause":
+        found = figures.paused(found, seconds, 0.3, depth * workers)
     broken = started.fault == "io_errors"
     text = _document(started, name, options, found, ramp, seconds, bins, 5 if broken else 0)
     if broken:

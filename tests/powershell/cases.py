@@ -63,6 +63,22 @@ class Anything:
         return "Anything()"
 
 
+class AtLeast:
+    """Equal to every whole number from the least on: a time that the machine takes."""
+
+    def __init__(self, least: int):
+        self.least = least
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, int) and not isinstance(other, bool) and other >= self.least
+
+    def __hash__(self):
+        return hash(self.least)
+
+    def __repr__(self) -> str:
+        return f"AtLeast({self.least})"
+
+
 @dataclass(frozen=True)
 class Json:
     """A file that holds this JSON."""

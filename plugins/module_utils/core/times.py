@@ -8,6 +8,9 @@ from __future__ import annotations
 import calendar
 import time
 
+# A clock that is set right while a point is measured steps by more than this; one that is only steered stays far below.
+CLOCK_STEP_S = 0.5
+
 
 def utc(now: float | None = None) -> str:
     """ISO 8601 to the millisecond; of a moment in seconds since 1970, or of now."""

@@ -23,7 +23,7 @@ from typing import IO, Any
 from ..core.failure import Failure, messages
 from ..core.files import naming, read_json, write_json, write_whole
 from ..core.layers import Layer, down, of_others, only_read, parts, reduces_data
-from ..core.times import utc
+from ..core.times import CLOCK_STEP_S, utc
 from ..engines.catalogue import engine_of
 from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Engine, Place
 from ..linux.clients import own_file
@@ -44,8 +44,6 @@ PR_SET_PDEATHSIG = 1
 RESIDENT_BYTES = 256 << 10
 RESIDENT_SHARE = 0.001
 DONE = "done"
-# A clock that is set right while a point is measured steps by more than this; one that is only steered stays far below.
-CLOCK_STEP_S = 0.5
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, Fault, bad_value, messages
 from ...module_utils.core.layers import Layer, down, only_read
-from ...module_utils.core.times import unix_s
+from ...module_utils.core.times import CLOCK_STEP_S, unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
 from ...module_utils.run import duration, preparation, server_cache
@@ -40,6 +40,7 @@ CONNECTION_PATIENCE_S = 120.0
 OVERDUE_S = 120.0
 # The length of a run's folder without its unique part; with the names of the files in it, Windows takes 259.
 LONGEST_FOLDER = 200
+SINGLE_POINT_NOTES = ("started_utc", "finished_utc", "wall_s", "late_s")
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 
@@ -235,10 +236,10 @@ class WindowsRun(WindowsScripts):
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]
-            # For several points in one run no one notes when each of them was.
-            meta.update(
-                {key: done[key] for key in ("started_utc", "finished_utc", "wall_s") if key in done and len(jobs) == 1}
-            )
+            # For several points in one run no one notes when each of them was, nor during which of them the host stood still.
+            if len(jobs) == 1:
+                meta.update({key: done[key] for key in SINGLE_POINT_NOTES if key in done})
+                meta["flags"] += ["clock_stepped"] if done["clock_step_s"] > CLOCK_STEP_S else []
         except Failure as failure:
             if failure.code == "host_unreachable":
                 raise
@@ -339,7 +340,7 @@ class WindowsRun(WindowsScripts):
     # ---- one run of the engine
 
     def _execute(self, phase: str, jobs: list[Point], make: Make, name: str = "") -> dict[str, Any]:
-        """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
+        """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s, late_s, clock_step_s}.
 
         make says what is run. name: of the preparation that its files belong to, if it is one.
         """
@@ -378,6 +379,9 @@ class WindowsRun(WindowsScripts):
             "exit_code": None if ended.get("exit_code") is None else ended["exit_code"] & 0xFFFFFFFF,
             "failures": [],
             **{key: ended[key] for key in ("started_utc", "finished_utc") if ended.get(key)},
+            # A run that an earlier version started notes neither.
+            "late_s": (ended.get("late_ms") or 0) / 1000,
+            "clock_step_s": (ended.get("clock_step_ms") or 0) / 1000,
         }
         if "started_utc" in outcome and "finished_utc" in outcome:
             outcome["wall_s"] = round(unix_s(ended["finished_utc"]) - unix_s(ended["started_utc"]), 3)

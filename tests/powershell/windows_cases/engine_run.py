@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from cases import WILD, WILD_NAME, AnyFile, Anything, Case, Json, Like, at, call
+from cases import WILD, WILD_NAME, AnyFile, Anything, AtLeast, Case, Json, Like, at, call
 from processes import (
     ABOVE,
     BEGUN,
@@ -51,8 +51,9 @@ def started(output: str = "stdout.txt", program: str = PROGRAM, arguments: str =
     )
 
 
-def waited(milliseconds: int = 100000) -> tuple:
-    return call("WaitForExit", Milliseconds=milliseconds)
+def waited() -> tuple:
+    """One look of two a second."""
+    return call("WaitForExit", Milliseconds=500)
 
 
 def program(seconds: float | None = 60.0, code: int = 3, handle: str = "77") -> str:
@@ -69,6 +70,8 @@ def record(**changed) -> Json:
             "finished_utc": NOW,
             "error": None,
             "left": [],
+            "late_ms": AtLeast(0),
+            "clock_step_ms": AtLeast(0),
             **changed,
         }
     )
@@ -97,7 +100,20 @@ def run(
     )
 
 
+def ends_at_look(number: int) -> str:
+    """The world in which the program has ended when it is looked at for so many times."""
+    return f"$global:StandIn.Program.Looks = {number}\n"
+
+
+def look_takes(milliseconds: int) -> str:
+    """The world in which each look takes so long, as on a host that runs nothing for a while."""
+    return f"$global:StandIn.Program.LookMs = {milliseconds}\n"
+
+
+STARTED_CLOCK = "[System.Diagnostics.Stopwatch]::StartNew()"
+UNSTARTED_CLOCK = "New-Object -TypeName System.Diagnostics.Stopwatch"
 TO_ITS_END = [started(), waited(), TABLE]
+TO_ITS_LIMIT = [started(), *[waited()] * 200, TABLE]
 CASES = [
     run("its exit code", TO_ITS_END, record()),
     run(
@@ -116,16 +132,33 @@ CASES = [
         record(),
         plan={"program": WILD_NAME, "arguments": WILD},
     ),
+    run("a limit of more milliseconds than 32 bits hold", TO_ITS_END, record(), plan={"limit_s": 3000000}),
     run(
-        "a limit beyond what can be waited for",
-        [started(), waited(2**31 - 1), TABLE],
-        record(),
-        plan={"limit_s": 3000000},
+        "it ends at the last look before its limit", [started(), *[waited()] * 200, TABLE], record(), ends_at_look(200)
     ),
-    run("a limit just within it", [started(), waited(2147483000), TABLE], record(), plan={"limit_s": 2147483}),
+    run(
+        "a look that came a second and a half late is told",
+        [started(), waited(), waited(), TABLE],
+        record(late_ms=AtLeast(1400)),
+        ends_at_look(2) + look_takes(2000),
+    ),
+    run(
+        "a look that was in time is not told as late",
+        TO_ITS_END,
+        record(late_ms=0),
+        edit=(STARTED_CLOCK, UNSTARTED_CLOCK),
+    ),
+    run(
+        "a clock that was set by a second and a half is told",
+        [started(), waited(), TABLE],
+        record(late_ms=0, clock_step_ms=AtLeast(1400)),
+        look_takes(1500),
+        # In place of a clock that is set ahead: one that counts the time, and does not go on.
+        edit=(STARTED_CLOCK, UNSTARTED_CLOCK),
+    ),
     run(
         "at its limit it is ended with what it has started",
-        [*TO_ITS_END, *ended(100, 101)],
+        [*TO_ITS_LIMIT, *ended(100, 101)],
         record(exit_code=None, timed_out=True),
         program(None) + SYSTEM + row(100, 50, 0.0, PROGRAM) + row(101, 100, 1.0, at("cmd.exe")),
     ),
@@ -323,7 +356,7 @@ CASES += [
 CASES += [
     run(
         f"at its limit: {what}",
-        [*TO_ITS_END, *(ended(*numbers) if numbers else [])],
+        [*TO_ITS_LIMIT, *(ended(*numbers) if numbers else [])],
         record(exit_code=None, timed_out=True, left=named),
         program(None) + SYSTEM + table,
     )

@@ -23,11 +23,15 @@ function global:Set-Program {
     $program = New-Thing 'System.Diagnostics.Process' @{
         Id = $Id; Handle = $Handle; StartTime = $global:StandIn.Begun.ToLocalTime(); ExitCode = $ExitCode
         ExitTime = $global:StandIn.Begun.AddSeconds([double]$Ends).ToLocalTime(); Ended = $null -ne $Ends
+        # At which look it has ended, and how long a look takes.
+        Looks = 1; LookMs = 0
     }
     Add-Member -InputObject $program -MemberType ScriptMethod -Name WaitForExit -Value {
         param($Milliseconds)
         Add-Call -Name 'WaitForExit' -Bound @{ Milliseconds = $Milliseconds }
-        $this.Ended
+        if ($this.LookMs) { [System.Threading.Thread]::Sleep($this.LookMs) }
+        $this.Looks -= 1
+        $this.Ended -and $this.Looks -le 0
     }
     $global:StandIn.Program = $program
 }

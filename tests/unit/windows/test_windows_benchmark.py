@@ -331,6 +331,58 @@ def test_trouble_is_told_and_the_other_points_go_on(bench, fault, engine, expect
     assert bench.calls("engine_start") == 3
 
 
+LONG = {**QUICK, "runtime_s": 10}
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"),
+    [
+        ({"late_ms": 1600}, "the runner on this host was not run for 1.6 s"),
+        ({"clock_step_ms": 900}, "the clock of the host was set during the point"),
+    ],
+)
+def test_a_pause_of_the_windows_host_itself_fails_the_point(bench, noted, reason):
+    bench.change(engine_faults=["pause"], **noted)
+    result = bench.run(workload=LONG)
+    assert [point["status"] for point in result["points"]] == ["failed", "measured"]
+    paused = bench.result(result["points"][0])
+    assert paused["failures"] == [{"code": "stalled", "message": f"No I/O was completed for 3 s on end: {reason}."}]
+    assert "stalled" not in paused["flags"]
+    # The same on a host that measured without a pause blames nothing.
+    assert bench.result(result["points"][1])["failures"] == []
+
+
+@pytest.mark.parametrize("noted", [{}, {"late_ms": 1400, "clock_step_ms": 400}])
+def test_a_pause_of_the_storage_of_a_windows_host_is_data(bench, noted):
+    bench.change(engine_faults=["pause"], **noted)
+    paused, other = (bench.result(point) for point in measured(bench.run(workload=LONG)))
+    assert ("stalled" in paused["flags"], "clock_stepped" in paused["flags"]) == (True, False)
+    assert (paused["stall"], other["stall"]) == ({"longest_s": 3.0}, {"longest_s": 0.0})
+    assert "stalled" not in other["flags"]
+
+
+def test_a_runner_that_notes_neither_is_no_evidence(bench, monkeypatch):
+    """Of a run that the version before has started."""
+    ended = windows_runner._ended
+    notes = ("late_ms", "clock_step_ms")
+    monkeypatch.setattr(
+        windows_runner,
+        "_ended",
+        lambda status: {key: value for key, value in (ended(status) or {}).items() if key not in notes} or None,
+    )
+    bench.change(engine_faults=["pause"], late_ms=2900)
+    paused = bench.result(measured(bench.run(workload=LONG))[0])
+    assert ("stalled" in paused["flags"], paused["stall"]) == (True, {"longest_s": 3.0})
+
+
+def test_points_of_one_run_are_not_blamed_for_its_host(bench):
+    """Of a grid that IOMeter measures in one run it is not known during which point the host stood still."""
+    bench.change(late_ms=9000, clock_step_ms=9000)
+    for point in measured(bench.run(**GRID)):
+        kept = bench.result(point)
+        assert (kept["failures"], "clock_stepped" in kept["flags"]) == ([], False)
+
+
 def test_diskspd_that_could_not_read_is_told_in_its_own_words(bench):
     bench.change(engine_faults=["io_errors"])
     result = bench.run(engine="diskspd", windows={"program": DISKSPD})

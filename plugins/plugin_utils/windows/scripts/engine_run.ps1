@@ -21,7 +21,7 @@ function Get-Fact {
 }
 
 $plan = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText([System.IO.Path]::Combine($folder, 'plan.json')))
-$ended = @{ exit_code = $null; timed_out = $false; started_utc = Get-Now; finished_utc = $null; error = $null; left = @() }
+$ended = @{ exit_code = $null; timed_out = $false; started_utc = Get-Now; finished_utc = $null; error = $null; left = @(); late_ms = [int64]0; clock_step_ms = [int64]0 }
 $run = @{ process = $null; ticks = [int64]0; end_ticks = [int64]0; linked = $false; licence = $null }
 try {
     if ($plan.link) {
@@ -48,8 +48,18 @@ try {
     $begun = Get-Fact -Process $run.process -Name StartTime
     if ($begun) { $run.ticks = $begun.ToUniversalTime().Ticks }
     Write-Record -Name process.json -Values @{ pid = $run.process.Id; start = [string]$run.ticks }
-    $limitMs = [int][Math]::Min([int64]$plan.limit_s * 1000, [int]::MaxValue)
-    $ended.timed_out = -not $run.process.WaitForExit($limitMs)
+    # This process looks twice a second. When it comes late, the host did not run it, and may not have run the program either.
+    $limitMs = [int64]$plan.limit_s * 1000
+    $clock = [System.Diagnostics.Stopwatch]::StartNew()
+    $utc = [DateTime]::UtcNow
+    $ended.timed_out = $true
+    for ($leftMs = $limitMs; $ended.timed_out -and $leftMs -gt 0 -and $clock.ElapsedMilliseconds -lt $limitMs; $leftMs -= 500) {
+        $waitMs = [int][Math]::Min($leftMs, 500)
+        $dueMs = $clock.ElapsedMilliseconds + $waitMs
+        $ended.timed_out = -not $run.process.WaitForExit($waitMs)
+        $ended.late_ms = [Math]::Max($ended.late_ms, $clock.ElapsedMilliseconds - $dueMs)
+    }
+    $ended.clock_step_ms = [int64][Math]::Abs(([DateTime]::UtcNow - $utc).TotalMilliseconds - $clock.Elapsed.TotalMilliseconds)
     if (-not $ended.timed_out) {
         # In place of the end that the program does not say: its number cannot have been given to another one yet.
         $run.end_ticks = [DateTime]::UtcNow.Ticks
