@@ -89,12 +89,15 @@ class Engines:
 
     def file_size(self, path: str) -> int | None:
         """Size of a file on a volume, None when there is none. A second name is as good as the first."""
-        path = self.data.get("links", {}).get(path, path)
+        entry = self._file_entry(self.data.get("links", {}).get(path, path))
+        return entry["size_bytes"] if entry else None
+
+    def _file_entry(self, path: str) -> dict | None:
         for disk in self.data["disks"].values():
             volume = disk["volumes"].get(path[:1].upper()) if path[1:3] == ":\\" else None
             for entry in volume["entries"] if volume else ():
                 if entry["name"].lower() == path[3:].lower() and entry["size_bytes"] is not None:
-                    return entry["size_bytes"]
+                    return entry
         return None
 
     def script_volume_look(self, Folder: str, File: str, LeastBytes: int, MostEntries: int, MostS: int) -> dict:
@@ -120,6 +123,17 @@ class Engines:
             "label": volume["label"],
             "file": {"path": path, "size_bytes": size, "created": created} if path else None,
         }
+
+    def script_zero_look(self, Path: str, Offsets: list, Bytes: int) -> dict:
+        """A disk and a file hold something, but for what is at blank_from and behind it. A refusal of theirs is that of Windows."""
+        drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d+)", Path)
+        thing = self.raw_disk(int(drive[1]), writes=False) if drive else self._file_entry(Path)
+        if thing is None or thing.get("offline") or thing.get("unreadable"):
+            raise Refused(f"{Path} cannot be opened for reading.")
+        if Bytes % 512 or any(offset % 512 or not 0 <= offset <= thing["size_bytes"] - Bytes for offset in Offsets):
+            raise Refused("The parameter is incorrect.")
+        blank_from = thing.get("blank_from", thing["size_bytes"])
+        return {"samples": len(Offsets), "zeros": sum(offset >= blank_from for offset in Offsets)}
 
     def written_to(self, path: str) -> str:
         """The name under which writes to a path are counted."""

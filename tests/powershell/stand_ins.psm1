@@ -104,6 +104,12 @@ function Read-HostValue {
     param([string]$Key, [string]$Name)
     Invoke-StandIn 'Read-HostValue' $PSBoundParameters
 }
+# The case's own file, for reading alone.
+function Open-RawStream {
+    param([string]$Path)
+    Add-Call -Name 'Open-RawStream' -Bound $PSBoundParameters
+    [System.IO.File]::OpenRead($Path)
+}
 # It makes the folder, and the world says whose that is.
 function New-OwnedFolder {
     param([string]$Path)

@@ -83,6 +83,7 @@ class WindowsRun(WindowsScripts):
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.preparations: dict[str, dict[str, bytes]] = {}
         self.folders: list[str] = []
+        self.samples: dict[str, dict[str, object]] = {}
         self.failed, self.begun = 0, time.monotonic()
         self.steps_s = duration.steps_s(plan)
         program: dict[str, Any] = {}
@@ -146,6 +147,20 @@ class WindowsRun(WindowsScripts):
             reasons = existing.refusals(layer, disk)
         existing.refuse(layer, reasons)
 
+    def _sampled(self, layer: Layer) -> dict[str, object]:
+        """Facts about storage of others for its results; none where its zeros cannot be counted; it is measured all the same."""
+        if layer["name"] not in self.samples:
+            question = existing.zero_question(layer)
+            try:
+                look = cast(existing.ZeroLook, self.reached("zero_look", question))
+                self.samples[layer["name"]] = existing.zero_facts(look, question)
+            except Failure as failure:
+                if failure.code != "windows_script_failed":
+                    raise
+                self.warn(f"[{self.host}] {layer['name']}: zeros are not looked for: {failure.what}")
+                self.samples[layer["name"]] = {}
+        return self.samples[layer["name"]]
+
     def _refuse_open_for_writing(self, layer: Layer) -> None:
         """An engine that opens what it measures for reading and writing, or makes a second name for it, is not for storage of others."""
         if only_read(layer) and not self.engine.opens_for_reading:
@@ -196,8 +211,6 @@ class WindowsRun(WindowsScripts):
                 **point,
                 "path": self.layers[point["layer"]]["path"],
                 "size_bytes": self.layers[point["layer"]]["size_bytes"],
-                # Zeros and holes are not looked for on a Windows host.
-                **({"sampled": {}} if only_read(self.layers[point["layer"]]) else {}),
             }
             for point in points
         ]
@@ -226,10 +239,13 @@ class WindowsRun(WindowsScripts):
         try:
             if jobs[0]["path"] is not None:
                 self.seen = self._state()
-                meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
+                layer = self.layers[jobs[0]["layer"]]
+                meta["overridden"] = self._guard(self.seen, layer)
+                if only_read(layer):
+                    for job in jobs:
+                        job["sampled"] = self._sampled(layer)
                 self.preparation.before(jobs, meta)
                 known = {layer["name"]: layer for layer in self.plan["known_layers"]}
-                layer = self.layers[jobs[0]["layer"]]
                 if only_read(layer) or server_cache.over_own_export(down(known, layer)):
                     meta["preparation"]["storage_cache"] = "unknown"
                     meta["flags"].append("cache_unknown")

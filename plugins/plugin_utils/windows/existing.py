@@ -14,6 +14,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import DECLARED, KINDS, PROVEN, Layer
 from ...module_utils.core.names import check_name
 from ...module_utils.core.windows_names import DISK_PROOFS, is_below, is_folder
+from ...module_utils.linux.disks import contents
 from ...module_utils.linux.disks.device_safety import not_touched
 from .device_safety import disk_below
 from .host import check_id, drive_path, never_touched, plain_serial
@@ -58,6 +59,13 @@ class Look(TypedDict):
     filesystem: str
     label: str
     file: File | None
+
+
+class ZeroLook(TypedDict):
+    """As scripts/zero_look.ps1 returns it."""
+
+    samples: int
+    zeros: int
 
 
 def check(params: dict[str, Any]) -> list[dict[str, Any]]:
@@ -247,6 +255,18 @@ def refuse(layer: Layer, reasons: list[Failure]) -> None:
     """Raise the first of the reasons, if there are any."""
     if reasons:
         raise not_touched(layer, reasons)
+
+
+def zero_question(layer: Layer) -> dict[str, Any]:
+    """The parameters of zero_look."""
+    offsets = contents.sampled_at(layer["size_bytes"] or 0)
+    return {"Path": layer["path"], "Offsets": offsets, "Bytes": contents.SAMPLE_BYTES}
+
+
+def zero_facts(look: ZeroLook, question: dict[str, Any]) -> dict[str, object]:
+    """The share of zeros for the results, as on Linux hosts; nothing of a look that did not come to its end."""
+    percent = contents.share_percent(look["zeros"], look["samples"])
+    return {} if percent is None or look["samples"] < len(question["Offsets"]) else {"zero_percent": percent}
 
 
 # ---------------------------------------------------------------- what may be measured

@@ -123,8 +123,33 @@ def test_reading_is_measured_and_nothing_of_the_host_changes(host):
     assert [result["path"] for result in results] == ["\\\\.\\PhysicalDrive3", "E:\\vms\\one.vhdx"]
     for result in results:
         assert result["preparation"]["access"] == "read" and result["preparation"]["storage_cache"] == "unknown"
+        assert result["preparation"]["zero_percent"] == 0 and "not_filled" not in result["flags"]
         assert "cache_unknown" in result["flags"] and "write" not in result and result["read"]["ios"] > 0
     assert host.data()["disks"] == before and not any(host.data().get("written", {}).values())
+
+
+def test_a_disk_and_a_file_that_are_mostly_zeros_are_marked(host):
+    disks = host.data()["disks"]
+    disks["3"]["blank_from"] = 48 * MIB
+    disks["3"]["volumes"]["E"]["entries"][1]["blank_from"] = 0
+    host.change(disks=disks)
+    results = [host.result(point) for point in measured(run(host, layers_of(host, DISK, VOLUME)))]
+    # Of 16 blocks at each end and 62 between them: all behind the middle, and all.
+    assert [result["preparation"]["zero_percent"] for result in results] == [50.0, 100.0]
+    assert all("not_filled" in result["flags"] for result in results)
+    assert host.calls("zero_look") == 2 and not any(host.data().get("written", {}).values())
+
+
+def test_what_cannot_be_looked_at_for_zeros_is_measured_without_their_share(host):
+    layers = layers_of(host, VOLUME)
+    disks = host.data()["disks"]
+    disks["3"]["volumes"]["E"]["entries"][1]["unreadable"] = True
+    host.change(disks=disks)
+    (point,) = measured(run(host, layers))
+    result = host.result(point)
+    assert result["status"] == "measured" and "zero_percent" not in result["preparation"]
+    # As on Linux hosts: nothing shows that its blocks were ever written.
+    assert "not_filled" in result["flags"]
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,24 @@ def zero_percent(path: str, size_bytes: int) -> float | None:
     """The share of the samples of a device or file that hold only zeros, as unwritten blocks do; None when it cannot be read past the cache."""
     zeros = total = 0
     try:
-        for offset, length in places(size_bytes):
-            for begin in range(offset, offset + length, SAMPLE_BYTES * (1 if length == SAMPLE_BYTES else EDGE_STEP)):
-                sample = block_device.read_direct(path, min(SAMPLE_BYTES, length), begin)
-                zeros, total = zeros + (not any(sample)), total + 1
+        for begin in sampled_at(size_bytes):
+            sample = block_device.read_direct(path, min(SAMPLE_BYTES, size_bytes), begin)
+            zeros, total = zeros + (not any(sample)), total + 1
     except OSError:
         return None
+    return share_percent(zeros, total)
+
+
+def sampled_at(size_bytes: int) -> list[int]:
+    """Where the blocks begin that decide about the share of zeros."""
+    return [
+        begin
+        for offset, length in places(size_bytes)
+        for begin in range(offset, offset + length, SAMPLE_BYTES * (1 if length == SAMPLE_BYTES else EDGE_STEP))
+    ]
+
+
+def share_percent(zeros: int, total: int) -> float | None:
     return round(100 * zeros / total, 1) if total else None
 
 
