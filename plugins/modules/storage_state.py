@@ -63,6 +63,8 @@ storage_state:
   sample:
     block_devices: [vda 1073741824 bytes]
     iscsi_sessions: []
+    nvme_connections: []
+    nvme_targets: []
     kernel_modules: [ext4, virtio_blk]
 ours:
   description: Those of the lines that the testbed has made, or that carry its mark. Nothing without O(testbed_id).

@@ -131,6 +131,13 @@ def session_interfaces(root: str) -> dict[str, str]:
     return {name: read(os.path.join(base, name, "ifacename")) for name in listed(base)}
 
 
+def nvme_controllers(root: str) -> dict[str, str]:
+    """{controller: the host NQN that it was connected with} of the connections over a network; a disk in a slot has none."""
+    base = os.path.join(root, "sys/class/nvme")
+    hosts = {name: read(os.path.join(base, name, "hostnqn")) for name in listed(base)}
+    return {name: host for name, host in hosts.items() if host}
+
+
 def held_modules(text: str, ours: set[str]) -> set[str]:
     """The modules among ours that somebody else uses, of /proc/modules: they stay for him.
 

@@ -187,6 +187,35 @@ def _is_interface(iface: str, names: Names) -> bool:
     return iface in {f"storlab-{testbed_id}" for testbed_id in names["ids"]}
 
 
+def _nvme_connections(root: str) -> Iterator[Line]:
+    for name, host in ownership.nvme_controllers(root).items():
+        base = os.path.join(root, "sys/class/nvme", name)
+        words = dict(word.partition("=")[::2] for word in read(os.path.join(base, "address")).split(","))
+        place = f"{read(os.path.join(base, 'subsysnqn'))} at {words.get('traddr', '')}:{words.get('trsvcid', '')}"
+        yield f"{place} as {host}, controller {name}", _nobodys
+
+
+def _nvme_targets(root: str) -> Iterator[Line]:
+    """All that nvmet, the NVMe target of the kernel, has: what is offered, where and to whom."""
+    base = os.path.join(root, "sys/kernel/config/nvmet")
+    for nqn in listed(os.path.join(base, "subsystems")):
+        folder = os.path.join(base, "subsystems", nqn)
+        yield f"subsystem {nqn}", _nobodys
+        for number in listed(os.path.join(folder, "namespaces")):
+            device = read(os.path.join(folder, "namespaces", number, "device_path"))
+            yield f"subsystem {nqn} namespace {number} on {device}", _nobodys
+        for host in listed(os.path.join(folder, "allowed_hosts")):
+            yield f"subsystem {nqn} for {host}", _nobodys
+    for number in listed(os.path.join(base, "ports")):
+        folder = os.path.join(base, "ports", number)
+        address, port = (read(os.path.join(folder, f"addr_{part}")) for part in ("traddr", "trsvcid"))
+        yield f"port {number} at {address} {port}", _nobodys
+        for nqn in listed(os.path.join(folder, "subsystems")):
+            yield f"port {number} at {address} {port} with {nqn}", _nobodys
+    for host in listed(os.path.join(base, "hosts")):
+        yield f"host {host}", _nobodys
+
+
 def _targets(root: str) -> Iterator[Line]:
     core = os.path.join(root, "sys/kernel/config/target")
     for path in glob.glob(os.path.join(core, "core", "*_*", "*", "udev_path")):
@@ -335,6 +364,8 @@ def examine(
         "raid": _raid_superblocks(raid_scan),
         "cache_stamps": _cache_stamps(root),
         "iscsi_sessions": _iscsi_sessions(root),
+        "nvme_connections": _nvme_connections(root),
+        "nvme_targets": _nvme_targets(root),
         "targets": _targets(root),
         "configuration_files": _files(root, CONFIGURATION),
         "own_files": _own_files(root),

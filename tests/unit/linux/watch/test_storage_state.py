@@ -361,3 +361,54 @@ def test_a_multipath_device_of_another_testbed_is_left_out_and_ones_own_is_liste
     state = gather(str(tmp_path), testbed_id="mine")
     assert state["device_mapper"] == ["mpath-sdy"]
     assert [line for line in state["block_devices"] if "dm-" in line] == ["dm-4 1048576 bytes"]
+
+
+def nvme(root, number=0, host="nqn.2014-08.test:me", nqn="nqn.2014-08.test:a"):
+    base = f"sys/class/nvme/nvme{number}"
+    write(root, f"{base}/subsysnqn", f"{nqn}\n")
+    write(root, f"{base}/address", "traddr=192.0.2.7,trsvcid=4420,src_addr=192.0.2.9\n")
+    write(root, f"{base}/hostnqn", f"{host}\n")
+
+
+def nvmet(root, nqn="nqn.2014-08.test:a", number="3"):
+    base = "sys/kernel/config/nvmet"
+    write(root, f"{base}/subsystems/{nqn}/namespaces/1/device_path", "/dev/sdx\n")
+    write(root, f"{base}/subsystems/{nqn}/allowed_hosts/nqn.2014-08.test:me/x")
+    write(root, f"{base}/ports/{number}/addr_traddr", "192.0.2.7\n")
+    write(root, f"{base}/ports/{number}/addr_trsvcid", "4420\n")
+    write(root, f"{base}/ports/{number}/subsystems/{nqn}/x")
+    write(root, f"{base}/hosts/nqn.2014-08.test:me/x")
+
+
+def test_connections_and_targets_over_nvme_are_seen(tmp_path):
+    """The forms are those of Linux 6.1.0 (Debian 12); a disk in a slot has a controller without a host's name."""
+    host(tmp_path)
+    assert gather(str(tmp_path))["nvme_connections"] == gather(str(tmp_path))["nvme_targets"] == []
+    nvme(tmp_path)
+    write(tmp_path, "sys/class/nvme/nvme1/address", "0000:01:00.0\n")
+    nvmet(tmp_path)
+    state = gather(str(tmp_path))
+    assert state["nvme_connections"] == [
+        "nqn.2014-08.test:a at 192.0.2.7:4420 as nqn.2014-08.test:me, controller nvme0"
+    ]
+    assert state["nvme_targets"] == [
+        "host nqn.2014-08.test:me",
+        "port 3 at 192.0.2.7 4420",
+        "port 3 at 192.0.2.7 4420 with nqn.2014-08.test:a",
+        "subsystem nqn.2014-08.test:a",
+        "subsystem nqn.2014-08.test:a for nqn.2014-08.test:me",
+        "subsystem nqn.2014-08.test:a namespace 1 on /dev/sdx",
+    ]
+
+
+def test_what_others_do_over_nvme_is_a_note_and_never_blamed_on_a_testbed(tmp_path):
+    host(tmp_path)
+    nvme(tmp_path)
+    before = examine(str(tmp_path), testbed_id="mine")
+    (tmp_path / "sys/class/nvme/nvme0/hostnqn").unlink()
+    nvmet(tmp_path)
+    after = examine(str(tmp_path), testbed_id="mine")
+    made = {"areas": ["iscsi_session", "lio_target"]}
+    verdict = judge(before.lines, after.lines, after.ours, made)
+    assert verdict.strays == []
+    assert [note.split(":")[0] for note in verdict.notes] == ["nvme connections", *["nvme targets"] * 6]
