@@ -20,6 +20,7 @@ from ..plugin_utils.chain import (
     doctor,
     drawing,
     expand,
+    groups,
     inventory,
     limit,
     owner,
@@ -182,7 +183,7 @@ class ActionModule(CollectionAction):
                 owner.claim(testbed.state_dir, owners)
             if params["addresses"]:
                 write_json(os.path.join(testbed.state_dir, access.RECORD), lab["addresses"], indent=1)
-        warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
+        warnings = groups.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
         warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))
         if keep and not self._task.check_mode:
             warnings += write_built(testbed, path, keep, self.task_vars)

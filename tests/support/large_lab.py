@@ -13,6 +13,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import (
     doctor,
     drawing,
     expand,
+    groups,
     inventory,
 )
 
@@ -61,7 +62,7 @@ def shown(lab: dict[str, Any]) -> tuple[int, int]:
     problems = check.check(lab, testbed)
     if problems:
         raise AssertionError(f"The made-up lab is wrong: {problems[0].sentence()}")
-    check.remarks(lab, testbed)
+    groups.remarks(lab, testbed)
     text = drawing.draw(testbed)
     for host in testbed.hosts.values():
         drawing.masked(host.variables)

@@ -203,8 +203,8 @@ def probe_of(testbed: Any, name: str, needs: Any, good: bool) -> dict[str, Any]:
 
 def outputs(lab: dict[str, Any], before: Any) -> dict[str, Any]:
     """Everything that the chain makes of a lab. before: the record of the testbed that was built before, if any."""
-    expand, check, built, doctor, devices, drawing = map(
-        module, ("expand", "check", "built", "doctor", "devices", "drawing")
+    expand, check, groups, built, doctor, devices, drawing = map(
+        module, ("expand", "check", "groups", "built", "doctor", "devices", "drawing")
     )
     testbed = attempt(expand.expand, copy.deepcopy(lab))
     if isinstance(testbed, str):
@@ -217,7 +217,7 @@ def outputs(lab: dict[str, Any], before: Any) -> dict[str, Any]:
         "expansion": repr(testbed),
         "problems": sentences(attempt(check.check, lab, testbed)),
         "problems of results": sentences(attempt(check.check_results, lab, testbed)),
-        "remarks": attempt(check.remarks, lab, testbed),
+        "remarks": attempt(groups.remarks, lab, testbed),
         "record": attempt(built.record, testbed),
         "devices": attempt(lambda: [repr(device) for device in devices.named(testbed)]),
         "drawing": attempt(drawing.draw, testbed),

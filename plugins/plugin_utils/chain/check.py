@@ -12,36 +12,26 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.names import check_testbed_id
-from . import role_values, texts
-from .description import (
-    ALSO_CALLED,
-    CONNECTION,
-    GROUPS,
-    OLD_WORDS,
-    OPTIONS,
-    OTHER_GROUPS,
-    WORDS,
-    lab_wide_words,
-    size_text,
-)
+from . import groups, role_values, texts, variables
+from .description import GROUPS, OPTIONS, size_text
 from .iqns import unfit_iqn
 from .nouns import Lab
-from .shape import Problem, near, repeated, shown
+from .shape import Problem, repeated, shown
 from .stage import Judge
 from .stages import STAGES
-from .testbed import Testbed, addresses_of, mappings
+from .testbed import Testbed, mappings
 
 # The memory that a Linux machine needs for itself.
 MEMORY_RESERVE_MIB = 192
-# Names of every machine for itself.
-LOCAL = ("localhost", "::1")
-# Hosts that one sentence names.
-MOST_NAMES = 5
 
 
 def check_results(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The problems for who only reads results, for which no host and no description is needed."""
-    return texts.problems(lab) or [*_words(lab, testbed), *_split(lab, testbed), *_testbed_id(lab, testbed)]
+    return texts.problems(lab) or [
+        *variables.unknown_names(lab, testbed),
+        *variables.overridden(lab, testbed),
+        *_testbed_id(lab, testbed),
+    ]
 
 
 def check(lab: Lab, testbed: Testbed) -> list[Problem]:
@@ -51,7 +41,7 @@ def check(lab: Lab, testbed: Testbed) -> list[Problem]:
     if hostile:
         return hostile
     problems = list(testbed.problems)
-    for part in (_groups, _words, _split, _lab_wide):
+    for part in (groups.problems, variables.unknown_names, variables.overridden, _lab_wide):
         problems += part(lab, testbed)
     # The other checks of something that is not a testbed would only hide the problem.
     if testbed.disks or testbed.layers or testbed.description["existing"]:
@@ -72,105 +62,6 @@ def _judged(topic: Judge | str | tuple[str, ...], lab: Lab, testbed: Testbed) ->
 def _of_stages(topic: str, *given: Any) -> list[Problem]:
     judges = [stage.checks().get(topic) for stage in STAGES]
     return [problem for judge in judges if judge for problem in judge(*given)]
-
-
-def _by_hand(testbed: Testbed) -> bool:
-    """Whether an inventory describes by roles' variables what it has, such as sessions with a target that is none of its hosts."""
-    variables = [stage.describes for stage in STAGES if stage.describes]
-    return any(host.own.get(variable) for host in testbed.hosts.values() for variable in variables)
-
-
-def _groups(lab: Lab, testbed: Testbed) -> list[Problem]:
-    groups, problems = testbed.groups, []
-    known = (*GROUPS, *OTHER_GROUPS)
-    for name in sorted(groups):
-        near_names = filter(None, [near(name, known, 0.7)])
-        meant = ALSO_CALLED.get(name) or tuple(near_names) if name not in known else ()
-        if meant and groups[name] and not any(groups.get(other) for other in meant):
-            remedy = f"did you mean {' or '.join(meant)}?"
-            problems.append(Problem(f"group {name}", None, "is not a group of this collection", remedy))
-    if not groups.get("targets") and not _by_hand(testbed) and not testbed.description["existing"]:
-        problems.append(
-            Problem(
-                "group targets",
-                None,
-                "has no hosts",
-                "name the inventory of your lab with -i, and put its storage server in that group",
-            )
-        )
-    for name in testbed.targets:
-        if name in testbed.members("hypervisors", "clients"):
-            problems.append(
-                Problem(
-                    name,
-                    None,
-                    "is in targets and in hypervisors or clients",
-                    "leave it in targets; with loopback of a disk a target measures its own export",
-                )
-            )
-    return problems
-
-
-def remarks(lab: Lab, testbed: Testbed) -> list[str]:
-    """Things that are not wrong, and most likely not meant: hosts that no playbook does anything with."""
-    members = testbed.members(*GROUPS, *OTHER_GROUPS)
-    idle = [name for name in lab["hosts"] if name not in members and name != "localhost"]
-    if not idle or not members:
-        return []
-    names = ", ".join(idle[:MOST_NAMES]) + (f" and {len(idle) - MOST_NAMES} more" if idle[MOST_NAMES:] else "")
-    return [
-        f"{names} {'is' if len(idle) == 1 else 'are'} in no group of this collection, so no playbook does anything there: put hosts of the testbed into "
-        f"{', '.join(GROUPS[:-1])} or {GROUPS[-1]}."
-    ]
-
-
-def _words(lab: Lab, testbed: Testbed) -> list[Problem]:
-    """Variables with our prefixes that nothing reads."""
-    roles = lab["roles"]
-    known = {**WORDS, **{name: option for role in roles.values() for name, option in role.items()}}
-    unknown: dict[str, Any] = {}
-    for host, own in lab["hosts"].items():
-        for name in own:
-            if name not in known and name not in CONNECTION:
-                unknown.setdefault(name, []).append(host)
-    problems = []
-    for name, hosts in sorted({**lab.get("others", {}), **unknown}.items()):
-        where = "" if len(hosts) == len(lab["hosts"]) else f" of {', '.join(hosts)}"
-        if name in OLD_WORDS:
-            problems.append(Problem(f"{name}{where}", None, "was renamed after 0.3", f"write {OLD_WORDS[name]}"))
-            continue
-        meant = _meant(name, known, roles) if name in unknown else near(name, known, 0.92)
-        if name.startswith("testbed_") or meant:
-            remedy = f"did you mean {meant}?" if meant else "remove it, or give a variable of your own another prefix"
-            problems.append(Problem(f"{name}{where}", None, "is not a variable of this collection", remedy))
-    return problems
-
-
-def _split(lab: Lab, _testbed: Testbed) -> list[Problem]:
-    """Words of a role in the place of one of the whole testbed: its own plays would follow them, the others would not, and a run would be split in two."""
-    wrong: dict[tuple[str, str, str | None], list[str]] = {}
-    for name, word in lab_wide_words(lab["roles"]).items():
-        for host, own in lab["hosts"].items():
-            given = own.get(name) or None
-            if given is not None and str(given) != str(own.get(word)):
-                # A mapping is a login, which is not for the eye.
-                wrong.setdefault((name, word, None if isinstance(given, dict) else shown(given)), []).append(host)
-    problems = []
-    for (name, word, value), hosts in wrong.items():
-        where = "" if len(hosts) == len(lab["hosts"]) else f" of {', '.join(hosts)}"
-        why = f"{'is set, ' if value is None else ''}but the playbooks give all roles {word}"
-        problems.append(Problem(f"{name}{where}", value, why, f"write {word} in its place"))
-    return problems
-
-
-def _meant(name: str, known: dict[str, Any], roles: dict[str, Any]) -> str | None:
-    """The variable of the same prefix that is written almost so."""
-    prefix = next(
-        prefix for prefix in sorted(("testbed", *roles), key=len, reverse=True) if name.startswith(f"{prefix}_")
-    )
-    rests = [other.removeprefix(f"{prefix}_") for other in known if other.startswith(f"{prefix}_")]
-    meant = near(name.removeprefix(f"{prefix}_"), rests, 0.75)
-    return f"{prefix}_{meant}" if meant else None
 
 
 def _testbed_id(lab: Lab, testbed: Testbed) -> list[Problem]:
@@ -216,7 +107,7 @@ def _lab_wide(lab: Lab, testbed: Testbed) -> list[Problem]:
         _testbed_id(lab, testbed) + _run_id(lab),
         [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)],
     )
-    if not any(own.get("testbed") for own in hosts) and not _by_hand(testbed):
+    if not any(own.get("testbed") for own in hosts) and not groups.described_by_roles(testbed):
         problems.append(
             Problem(
                 "testbed",
@@ -300,25 +191,6 @@ def _doubled(lab: Lab, testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _addresses(lab: Lab, testbed: Testbed) -> list[Problem]:
-    """Two hosts of one address are one machine, or one of them is never reached."""
-    problems: list[Problem] = []
-    owners: dict[str, tuple[str, str | None]] = {}
-    for name in testbed.members(*GROUPS):
-        own = testbed.hosts[name].own
-        word = "testbed_address" if own.get("testbed_address") else "ansible_host"
-        # Behind one address several machines may answer at ports of their own.
-        port = str(own.get("ansible_port", 22)) if word == "ansible_host" else None
-        for address in dict.fromkeys(address for address, _port in addresses_of(own)):
-            if address in LOCAL or address.startswith("127."):
-                continue
-            other, other_port = owners.setdefault(address, (name, port))
-            if other != name and (port is None or other_port is None or port == other_port):
-                remedy = "give each host its own address in testbed_address"
-                problems.append(Problem(f"{word} of {name}", shown(address), f"which {other} has, too", remedy))
-    return problems
-
-
 def _memory(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The memory of a host is for its stages and its system."""
     problems, facts = [], lab.get("facts", {})
@@ -363,7 +235,7 @@ TOPICS: tuple[Judge | str | tuple[str, ...], ...] = (
     ("mount points",),
     ("files", "labels"),
     "machine names",
-    _addresses,
+    groups.doubled_addresses,
     "portals",
     "secrets",
     ("own secrets",),

@@ -10,7 +10,7 @@ import re
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.wanted import greatest_buffers
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, groups, inventory
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS, OPTIONS, WORDS
 from chain_lab import ESXI, ROLES, TWO_LINUX, lab_of
 
@@ -969,7 +969,7 @@ def test_hosts_that_no_playbook_does_anything_with_are_named(more, names):
         lab["hosts"][name]["ansible_host"] = f"198.51.100.{place}"
     testbed = expand.expand(lab)
     assert [problem.sentence() for problem in check.check(lab, testbed)] == []
-    remarks = check.remarks(lab, testbed)
+    remarks = groups.remarks(lab, testbed)
     assert len(remarks) == len(names) and all(name in remark for name, remark in zip(names, remarks))
 
 
