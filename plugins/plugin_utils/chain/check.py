@@ -14,12 +14,11 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.names import check_testbed_id
 from . import groups, role_values, texts, variables
 from .description import GROUPS, OPTIONS, size_text
-from .iqns import unfit_iqn
 from .nouns import Lab
 from .shape import Problem, repeated, shown
 from .stage import Judge
 from .stages import STAGES
-from .testbed import Testbed, mappings
+from .testbed import Testbed, mappings, targets_of
 
 # The memory that a Linux machine needs for itself.
 MEMORY_RESERVE_MIB = 192
@@ -27,11 +26,7 @@ MEMORY_RESERVE_MIB = 192
 
 def check_results(lab: Lab, testbed: Testbed) -> list[Problem]:
     """The problems for who only reads results, for which no host and no description is needed."""
-    return texts.problems(lab) or [
-        *variables.unknown_names(lab, testbed),
-        *variables.overridden(lab, testbed),
-        *_testbed_id(lab, testbed),
-    ]
+    return texts.problems(lab) or [problem for topic in OF_RESULTS for problem in _judged(topic, lab, testbed)]
 
 
 def check(lab: Lab, testbed: Testbed) -> list[Problem]:
@@ -41,12 +36,10 @@ def check(lab: Lab, testbed: Testbed) -> list[Problem]:
     if hostile:
         return hostile
     problems = list(testbed.problems)
-    for part in (groups.problems, variables.unknown_names, variables.overridden, _lab_wide):
-        problems += part(lab, testbed)
     # The other checks of something that is not a testbed would only hide the problem.
-    if testbed.disks or testbed.layers or testbed.description["existing"]:
-        for topic in TOPICS:
-            problems += _judged(topic, lab, testbed)
+    is_testbed = testbed.disks or testbed.layers or testbed.description["existing"]
+    for topic in (*OF_DESCRIPTION, *(TOPICS if is_testbed else ())):
+        problems += _judged(topic, lab, testbed)
     # A problem that is reported already would be reported again.
     problems += role_values.problems(testbed) if not problems else []
     return list(dict.fromkeys(problems))
@@ -83,43 +76,22 @@ def _testbed_id(lab: Lab, testbed: Testbed) -> list[Problem]:
             check_testbed_id("testbed_id", ids[0])
         except Failure as failure:
             problems.append(Problem("testbed_id", shown(ids[0]), "", failure.remedy))
-        windows = [name for name in testbed.targets if testbed.hosts[name].platform == "windows"]
-        if "_" in ids[0] and windows:
-            problems.append(
-                Problem(
-                    "testbed_id",
-                    shown(ids[0]),
-                    "which becomes part of names on the Windows target",
-                    "write it without underscores",
-                )
-            )
+        problems += _of_stages("testbed id", lab, testbed)
     return problems
 
 
-def _run_id(lab: Lab) -> list[Problem]:
+def _run_id(lab: Lab, _testbed: Testbed) -> list[Problem]:
     if not any(own.get("testbed_run_id") == "latest" for own in lab["hosts"].values()):
         return []
     return [Problem("testbed_run_id", "'latest'", "which means the newest run", "give the run a name of its own")]
 
 
-def _lab_wide(lab: Lab, testbed: Testbed) -> list[Problem]:
-    problems, hosts = (
-        _testbed_id(lab, testbed) + _run_id(lab),
-        [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)],
-    )
-    if not any(own.get("testbed") for own in hosts) and not groups.described_by_roles(testbed):
-        problems.append(
-            Problem(
-                "testbed",
-                None,
-                "is not set",
-                "describe what is on the targets, such as testbed: {disks: [{name: bench, size: 1GiB}]}",
-            )
-        )
-    prefix = testbed.description.get("iqn_prefix")
-    if prefix:
-        problems += unfit_iqn("testbed.iqn_prefix", prefix)
-    return problems
+def _described(lab: Lab, testbed: Testbed) -> list[Problem]:
+    hosts = [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)]
+    if any(own.get("testbed") for own in hosts) or groups.described_by_roles(testbed):
+        return []
+    remedy = "describe what is on the targets, such as testbed: {disks: [{name: bench, size: 1GiB}]}"
+    return [Problem("testbed", None, "is not set", remedy)]
 
 
 def _disks(lab: Lab, testbed: Testbed) -> list[Problem]:
@@ -162,8 +134,7 @@ def _words_of_other_kinds(variable: str, entry: dict[str, Any], testbed: Testbed
 
 
 def _on_windows(entry: dict[str, Any], testbed: Testbed) -> bool:
-    targets = {disk.target for disk in testbed.disks if disk.entry is entry}
-    return any(testbed.hosts[name].platform == "windows" for name in targets)
+    return any(testbed.hosts[name].platform == "windows" for name in targets_of(testbed, entry))
 
 
 def _doubled(lab: Lab, testbed: Testbed) -> list[Problem]:
@@ -219,8 +190,12 @@ def _memory(lab: Lab, testbed: Testbed) -> list[Problem]:
     return problems
 
 
-# The judgements of the whole testbed, in the order of the sentences. Texts are topics of the stages; one bracket is judged host by host.
-TOPICS: tuple[Judge | str | tuple[str, ...], ...] = (
+# Judges and topics of the stages, in the order of their sentences: those that need no host and no description, those of every description, and
+# those of a testbed. Texts are topics; topics in one bracket are judged host by host.
+Topics = tuple["Judge | str | tuple[str, ...]", ...]
+OF_RESULTS: Topics = (variables.unknown_names, variables.overridden, _testbed_id)
+OF_DESCRIPTION: Topics = (groups.problems, *OF_RESULTS, _run_id, _described, "names of iSCSI")
+TOPICS: Topics = (
     _disks,
     "unused disks",
     "emulated disks",

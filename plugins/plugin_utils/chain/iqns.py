@@ -10,6 +10,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
+from .nouns import Lab
 from .shape import Problem, shown
 from .testbed import Host, Testbed
 
@@ -49,6 +50,12 @@ def unfit_iqn(variable: str, name: Any) -> list[Problem]:
     except Failure as failure:
         return [Problem(variable, shown(name), "", failure.remedy)]
     return []
+
+
+def unfit_prefix(_lab: Lab, testbed: Testbed) -> list[Problem]:
+    """The problem with the prefix of all names that are derived."""
+    given = testbed.description.get("iqn_prefix")
+    return unfit_iqn("testbed.iqn_prefix", given) if given else []
 
 
 def unfit_secrets(where: str, host: Host, entry: dict[str, Any]) -> list[Problem]:

@@ -18,7 +18,7 @@ from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
 from ..device import Device, disk_of, fate_of, given_of
 from ..identifiers import shared
-from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_secrets
+from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_prefix, unfit_secrets
 from ..nouns import Kept, Lab
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Judge, LookAhead, Needs, Stage
@@ -118,6 +118,7 @@ class IscsiTarget(Stage):
 
     def checks(self) -> dict[str, Judge]:
         return {
+            "names of iSCSI": unfit_prefix,
             "unused disks": _unused,
             "exports": _unfit_exports,
             "target names": _doubled_target,

@@ -14,7 +14,7 @@ from ..changes import Change, Changes, change_text, each, values_kept, word_of
 from ..finding import line
 from ..identifiers import CASELESS, same_case, shared
 from ..nouns import Kept, Lab, Probe
-from ..shape import Problem
+from ..shape import Problem, shown
 from ..stage import Find, Judge, LookAhead, Needs, Stage
 from ..testbed import Context, Disk, Host, Testbed, layer_of, mappings
 
@@ -59,7 +59,7 @@ class Ramdisk(Stage):
         return (mib, "its RAM disks", "make the disks smaller") if mib else None
 
     def checks(self) -> dict[str, Judge]:
-        return {"files": _doubled_file}
+        return {"testbed id": _unfit_id, "files": _doubled_file}
 
     def changes(self) -> dict[str, Changes]:
         return {"providers": values_kept("ramdisk_provider"), "units": _disks_kept}
@@ -87,6 +87,13 @@ def taken_mib(host: Host) -> int:
     """The memory for the RAM disks that a build makes."""
     made = host.variables.get("ramdisk_provider") != "preinstalled"
     return int(sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks"))) * made)
+
+
+def _unfit_id(_lab: Lab, testbed: Testbed) -> Iterator[Problem]:
+    """A Windows target's disks in memory, and its targets, are named by the testbed."""
+    if "_" in testbed.testbed_id and any(testbed.hosts[name].platform == "windows" for name in testbed.targets):
+        why, remedy = "which becomes part of names on the Windows target", "write it without underscores"
+        yield Problem("testbed_id", shown(testbed.testbed_id), why, remedy)
 
 
 def _doubled_file(_lab: Lab, testbed: Testbed, host: Host) -> Iterator[Problem]:
