@@ -190,8 +190,8 @@ def _memory(lab: Lab, testbed: Testbed) -> list[Problem]:
     return problems
 
 
-# Judges and topics of the stages, in the order of their sentences: those that need no host and no description, those of every description, and
-# those of a testbed. Texts are topics; topics in one bracket are judged host by host.
+# Judges and topics of the stages, in the order of their sentences. A text is a topic; topics in one bracket are judged host by host.
+# The first need neither hosts nor a description, the second a description, and the third a testbed in it.
 Topics = tuple["Judge | str | tuple[str, ...]", ...]
 OF_RESULTS: Topics = (variables.unknown_names, variables.overridden, _testbed_id)
 OF_DESCRIPTION: Topics = (groups.problems, *OF_RESULTS, _run_id, _described, "names of iSCSI")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names of an inventory's variables: those that nothing reads, and those of one role that every play overrides by one of the whole testbed."""
+"""The names of an inventory's variables: which nothing reads, and which every play overrides by a variable of the whole testbed."""
 
 from __future__ import annotations
 
