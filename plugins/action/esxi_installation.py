@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from ansible.module_utils.basic import env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json
 from ..module_utils.core.names import check_name, check_testbed_id
 from ..module_utils.core.times import unix_s
 from ..module_utils.esxi import counters_result, installation, session
 from ..module_utils.esxi.installation import counted, line
-from ..module_utils.esxi.installation_plan import SCHEMA
+from ..module_utils.esxi.installation_plan import SCHEMA, named
 from ..plugin_utils.action import AroundModule
 from ..plugin_utils.store import run_folder
 
@@ -29,15 +29,17 @@ class ActionModule(AroundModule):
     SPEC: ClassVar[dict] = {**session.spec(env_fallback), **installation.SPEC}
 
     def perform(self, args: dict) -> dict:
-        results_dir, layer = args.pop("results_dir", None), args.pop("layer", None)
+        results_dir, layer, image = (args.pop(key, None) for key in ("results_dir", "layer", "image"))
         guest = args.pop("guest", None) or args.get("name")
+        repetition = args.get("repetition")
+        name = named(str(guest), repetition)
         run_dir = file = None
         if results_dir:
             check_testbed_id("testbed_id", args.get("testbed_id"))
-            for key, name in (("run_id", args.get("run_id")), ("guest", guest)):
-                check_name(key, str(name or ""))
+            for key, value in (("run_id", args.get("run_id")), ("guest", guest)):
+                check_name(key, str(value or ""))
             run_dir = os.path.join(self._loader.path_dwim(results_dir), args["testbed_id"], str(args["run_id"]))
-            file = os.path.join(run_dir, "installations", f"{guest}.json")
+            file = os.path.join(run_dir, "installations", f"{name}.json")
             known = read_json(file)
             if known:
                 return {"changed": False, "installation": known, "line": line(known), "file": file}
@@ -55,6 +57,8 @@ class ActionModule(AroundModule):
             "clock": clock,
             "product": answer["about"]["product"],
             **({"layer": layer} if layer else {}),
+            **({} if repetition is None else {"repetition": repetition}),
+            **({"medium": digest(self._loader.path_dwim(image))} if image else {}),
             **answer["installation"],
         }
         content, kept = None, {}
@@ -65,7 +69,7 @@ class ActionModule(AroundModule):
             kept = counters_result.cut(samples, *span, {"naa": None, "datastore": timed["datastore"], "serials": set()})
             timed["counters"] = counted(kept, *span, timed["datastore"])
             content = json.dumps(kept, indent=1, sort_keys=True).encode()
-            timed["counters"]["raw"] = {"file": f"samples/{guest}.json", "sha256": hashlib.sha256(content).hexdigest()}
+            timed["counters"]["raw"] = {"file": f"samples/{name}.json", "sha256": hashlib.sha256(content).hexdigest()}
         except Failure as failure:
             timed["counters_missed"] = failure.what
         if answer["about"].get("stand_in"):
@@ -76,6 +80,15 @@ class ActionModule(AroundModule):
             if content and not run_folder.environment(run_dir, host):
                 run_folder.write_host(run_dir, host, counters_result.environment(kept))
         return {**answer, "installation": timed, "line": line(timed), **({"file": file} if file else {})}
+
+
+def digest(image: str) -> str:
+    """SHA-256 of the image: only times of the same image are compared."""
+    try:
+        with open(image, "rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise bad_value("image", image, f"Name a file that can be read on the controller ({error.strerror}).") from None
 
 
 def keep(run_dir: str, file: str, timed: dict, samples: bytes | None) -> None:

@@ -28,6 +28,11 @@ options:
     description: The run that the installation belongs to.
     type: str
     required: true
+  repetition:
+    description:
+      - Which of several installations of this run it is. The machine remembers it with the run, and the result is C(<guest>.r<repetition>.json).
+      - A machine that was installed for another repetition is refused; recreate it for each, as the playbook C(os_installation) does.
+    type: int
   until:
     description:
       - What ends the installation. V(powered_off) is a shutdown at the end of the answer file; V(tools_running) is VMware Tools in the guest, V(address) the
@@ -68,6 +73,9 @@ options:
   layer:
     description: Name of the layer that the machine's datastore is, for the results.
     type: str
+  image:
+    description: The image on the controller, whose SHA-256 becomes C(medium) of the result. Only times of the same image are compared.
+    type: path
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller

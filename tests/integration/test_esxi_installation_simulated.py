@@ -434,12 +434,18 @@ class Site:
 
     DISK = {"name": "system", "size_mib": 41, "controller": "lsilogic"}  # noqa: RUF012
 
-    def __init__(self, lab: Lab, folder: Path):
+    def __init__(self, lab: Lab, folder: Path, repetitions: int = 0):
         self.lab, self.folder = lab, folder
+        testbed_id, other = ("tb-turns", "third") if repetitions else ("tb-os", "second")
         (folder / "other").mkdir()
         (folder / "other" / "setup.iso").write_bytes(b"the same image")
-        self.second = lab.host().configManager.datastoreSystem.CreateLocalDatastore("second", str(folder / "other"))
+        self.second = lab.host().configManager.datastoreSystem.CreateLocalDatastore(other, str(folder / "other"))
         courses = {"ram": {"seconds": 1, "past": 130}, "raid": {"seconds": 1, "ends": "tools"}}
+        image, more = {"path": "setup.iso"}, {}
+        if repetitions:
+            courses = {"ram": {"seconds": 0.3}, "raid": {"seconds": 0.6, "ends": "tools"}}
+            (folder / "own.iso").write_bytes(b"an image of the user's")
+            image, more = {"src": str(folder / "own.iso"), "path": "tb-os/own.iso"}, {"repetitions": repetitions}
         guests = [
             {
                 "name": name,
@@ -450,22 +456,22 @@ class Site:
                     "datastore": store,
                     "guest_id": "winXPProGuest",
                     "disks": [self.DISK],
-                    "iso": {"path": "setup.iso"},
-                    "installation": {"until": until, "settle_s": 0},
+                    "iso": image,
+                    "installation": {"until": until, "settle_s": 0, **more},
                     "extra_config": {
                         "guestinfo.storlab.ip": "10.77.3.4",
                         "guestinfo.storlab.installation": json.dumps(courses[name]),
                     },
                 },
             }
-            for name, store, until in (("ram", lab.store, "powered_off"), ("raid", "second", "tools_running"))
+            for name, store, until in (("ram", lab.store, "powered_off"), ("raid", other, "tools_running"))
         ]
         esxi = {key: lab.given()[key] for key in ("hostname", "port", "username", "password", "ca_path", "esxi_host")}
         variables = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "testbed_esxi": esxi,
-            "testbed_id": "tb-os",
+            "testbed_id": testbed_id,
             "testbed_state_dir": str(folder / "state"),
             "testbed_results_dir": str(folder / "results"),
             "guest_vm_guests": [{"name": "plain", "host": "plain"}, *guests],
@@ -473,10 +479,10 @@ class Site:
         (folder / "hosts.json").write_text(
             json.dumps({"all": {"children": {"guest_hosts": {"hosts": {"esxi01": variables}}}}})
         )
-        self.results = folder / "results" / "tb-os" / "run-7" / "installations"
+        self.results = folder / "results" / testbed_id / "run-7" / "installations"
 
     def play(self) -> tuple:
-        """(statistics of the host, {task: its result there})."""
+        """(statistics of the host, {task: its results there})."""
         playbook, inventory = ROOT / "playbooks" / "os_installation.yml", self.folder / "hosts.json"
         done = subprocess.run(
             ["ansible-playbook", "-i", str(inventory), str(playbook), "-e", "testbed_run_id=run-7"],
@@ -491,12 +497,9 @@ class Site:
         )
         assert PASSWORD not in done.stdout + done.stderr
         answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]
-        tasks = {
-            task["task"]["name"]: task["hosts"]["esxi01"]
-            for play in answer["plays"]
-            for task in play["tasks"]
-            if "esxi01" in task["hosts"]
-        }
+        tasks: dict = {}
+        for task in [task for play in answer["plays"] for task in play["tasks"] if "esxi01" in task["hosts"]]:
+            tasks.setdefault(task["task"]["name"], []).append(task["hosts"]["esxi01"])
         return answer["stats"]["esxi01"], tasks
 
     def rates(self, store, started_s: float, finished_s: float) -> list:
@@ -556,7 +559,7 @@ def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_pat
 
     assert (raid["datastore"], raid["ended_by"], raid["iso"]) == ("second", "tools_running", "[second] setup.iso")
     assert "counters" not in raid and "20 s" in raid["counters_missed"]
-    lines = tasks["Durations"]["msg"].splitlines()
+    lines = [result["msg"] for result in tasks["Duration"]]
     assert (
         len(lines) == 2
         and lines[0].startswith(f"ram on {lab.store}: ")
@@ -567,6 +570,38 @@ def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_pat
 
     before = {path: path.read_bytes() for path in site.results.rglob("*.json")}
     stats, tasks = site.play()
-    assert (stats["changed"], stats["failures"]) == (0, 0) and tasks["Durations"]["msg"].splitlines() == lines
+    assert (stats["changed"], stats["failures"]) == (0, 0) and [result["msg"] for result in tasks["Duration"]] == lines
     assert {path: path.read_bytes() for path in site.results.rglob("*.json")} == before
     assert len(lab.events(second, "VmPoweredOnEvent")) == 1
+
+
+@standalone
+def test_playbook_installs_in_turns_and_recreates_the_machine_for_each_repetition(lab, tmp_path):
+    site = Site(lab, tmp_path, repetitions=2)
+    stats, tasks = site.play()
+    assert stats["failures"] == 0
+    timed = [json.loads(path.read_text()) for path in site.results.glob("*.json")]
+    assert {path.name for path in site.results.glob("*.json")} == {
+        f"{name}.r{n}.json" for name in ("ram", "raid") for n in (1, 2)
+    }
+    timed.sort(key=lambda each: each["started_utc"])
+    order = [(each["guest"], each["repetition"]) for each in timed]
+    # Each guest once before any is installed again, and another one begins.
+    assert order == [("ram", 1), ("raid", 1), ("raid", 2), ("ram", 2)]
+    assert all(unix_s(one["finished_utc"]) <= unix_s(other["started_utc"]) for one, other in zip(timed, timed[1:]))
+    image = hashlib.sha256((tmp_path / "own.iso").read_bytes()).hexdigest()
+    assert {each["medium"] for each in timed} == {image} and all(each["simulated"] for each in timed)
+    # The machine that is left is that of the last repetition, was turned on once, and both images are still there.
+    for name in ("ram", "raid"):
+        machine = f"storlab-tb-turns-{name}"
+        assert lab.record(machine)["run_id"] == "run-7.r2" and len(lab.events(machine, "VmPoweredOnEvent")) == 1
+    assert lab.vm("storlab-tb-turns-raid").datastore[0].summary.name == "third"
+    assert (tmp_path / "other" / "tb-os" / "own.iso").read_bytes() == (tmp_path / "own.iso").read_bytes()
+    assert [result["msg"].partition(": ")[0] for result in tasks["Duration"]] == [
+        f"{guest} on {lab.store if guest == 'ram' else 'third'}, repetition {n}" for guest, n in order
+    ]
+
+    before = {path: path.read_bytes() for path in site.results.rglob("*.json")}
+    stats, _tasks = site.play()
+    assert (stats["changed"], stats["failures"]) == (0, 0)
+    assert {path: path.read_bytes() for path in site.results.rglob("*.json")} == before

@@ -40,6 +40,7 @@ SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "name": {"type": "str", "required": True},
     "run_id": {"type": "str", "required": True},
+    "repetition": {"type": "int"},
     "until": {"type": "str", "choices": list(UNTIL), "default": "powered_off"},
     "installation_timeout_s": {"type": "int", "default": 7200},
     "power_off_at_timeout": {"type": "bool", "default": False},
@@ -50,6 +51,7 @@ SPEC: dict[str, Any] = {
     "results_dir": {"type": "path"},
     "guest": {"type": "str"},
     "layer": {"type": "str"},
+    "image": {"type": "path"},
 }
 POLL_S = 1.0
 # A host keeps samples for an hour; read in time, a longer installation has all of them.
@@ -213,7 +215,8 @@ def _commands(samples: Samples, rows: list[Any], datastore: str) -> list[Any]:
 
 def line(timed: dict[str, Any]) -> str:
     """'vm01 on lab-ds1: installed in 512.3 s; 212 commands/s on average, 95 % below 391, at most 400 (25 samples)'."""
-    text = f"{timed['guest']} on {timed['datastore']}: installed in {timed['duration_s']:.1f} s"
+    repetition = f", repetition {timed['repetition']}" if "repetition" in timed else ""
+    text = f"{timed['guest']} on {timed['datastore']}{repetition}: installed in {timed['duration_s']:.1f} s"
     if timed.get("uncertain_s"):
         text += f" (up to {timed['uncertain_s']:.1f} s less)"
     counters = timed.get("counters", {})

@@ -21,6 +21,11 @@ SCHEMA = "storlab.installation/1"
 UNTIL = ("powered_off", "tools_running", "address")
 
 
+def named(name: str, repetition: int | None) -> str:
+    """The name with the number of repetition, where there are several."""
+    return name if repetition is None else f"{name}.r{repetition}"
+
+
 def check(params: InstallationParams) -> InstallationWant:
     values: Any = params
     want: Any = {
@@ -39,9 +44,14 @@ def check(params: InstallationParams) -> InstallationWant:
     }
     if not want["run_id"]:
         raise bad_value("run_id", want["run_id"], "Name the run that the installation belongs to.")
+    repetition = values["repetition"]
+    if repetition is not None and repetition < 1:
+        raise bad_value(f"repetition of {want['name']}", repetition, "Repetitions are numbered from 1.")
     for key, least in (("installation_timeout_s", 1), ("settle_s", 0), ("reconnect_s", 0)):
         if want[key] < least:
             raise bad_value(f"{key} of {want['name']}", want[key], f"Give at least {least}.")
+    # The machine remembers for which repetition it was installed, too.
+    want["run_id"] = named(want["run_id"], repetition)
     wanted: InstallationWant = want
     return wanted
 

@@ -50,6 +50,7 @@ class InstallationParams(ConnectionParams):
     testbed_id: str
     name: str
     run_id: str
+    repetition: Any
     until: str
     installation_timeout_s: int
     power_off_at_timeout: bool
@@ -59,6 +60,7 @@ class InstallationParams(ConnectionParams):
     results_dir: Any
     guest: Any
     layer: Any
+    image: Any
 
 
 class IscsiTargetPortalOption(TypedDict):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from ...module_utils.result.schema import Result
@@ -21,13 +22,13 @@ WHAT = "installation"
 def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, object]]:
     """[{baseline, candidate: {datastore, layer, value, low, high, repetitions}, verdict, change_percent …, sentence}], empty where there is but one datastore.
 
-    Only installations of the same packages are compared, those that have a number of repetition: a machine on ESXi is installed once.
+    Only those that have a number of repetition are compared, of the same packages or image on virtual machines that are alike but for their datastore.
     """
     rows_made: list[dict[str, Any]] = []
-    media: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    media: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for timed in installations:
         if "repetition" in timed and timed.get("layer") and isinstance(timed.get("medium"), str):
-            media.setdefault(timed["medium"], {}).setdefault(timed["layer"], []).append(timed)
+            media.setdefault((timed["medium"], _machine(timed)), {}).setdefault(timed["layer"], []).append(timed)
     for layers in media.values():
         (first, baseline), *others = sorted(layers.items())
         judged: dict[str, list[Row]] = {}
@@ -41,6 +42,12 @@ def verdicts(installations: list[dict[str, Any]]) -> list[dict[str, object]]:
             judgement.judge(rows, method, MARGIN_PERCENT, len(others))
         rows_made += [_with_sentence(*match) for match in matches]
     return rows_made
+
+
+def _machine(timed: dict[str, Any]) -> str:
+    """The virtual machine that was installed, without its name: processors, memory, and its disk with the controller."""
+    machine = timed.get("vm") if isinstance(timed.get("vm"), dict) else {}
+    return json.dumps({key: value for key, value in (machine or {}).items() if key != "name"}, sort_keys=True)
 
 
 def _results(installations: list[dict[str, object]]) -> list[Result]:

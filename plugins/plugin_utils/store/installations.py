@@ -35,7 +35,7 @@ def named(file: str, timed: dict[str, Any]) -> bool:
     if number is None:
         return True
     whole = isinstance(number, int) and not isinstance(number, bool)
-    return whole and isinstance(timed.get("layer"), str) and file == file_of(name_of(timed["layer"], number))
+    return whole and isinstance(timed.get("layer"), str) and file == file_of(f"{timed.get('guest')}.r{number}")
 
 
 def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) -> dict[str, object]:

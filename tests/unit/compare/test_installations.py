@@ -121,6 +121,9 @@ def test_a_host_that_counted_nothing_of_it_adds_nothing():
         ("installations/g1.r2.json", {"repetition": "2"}, False),
         ("installations/g1.r2.json", {"layer": None}, False),
         ("installations/ram.json", {"repetition": None}, True),
+        # Of a machine on ESXi the layer is its datastore, so the file has the name of the guest.
+        ("installations/on-ram.r2.json", {"guest": "on-ram", "layer": "datastore-ds1"}, True),
+        ("installations/ds1.r2.json", {"guest": "on-ram", "layer": "datastore-ds1"}, False),
     ],
 )
 def test_a_number_of_repetition_is_there_once(file, changes, right):
@@ -206,3 +209,14 @@ def test_each_of_several_datastores_is_set_against_the_first_one():
     )
     assert [(row["candidate"]["datastore"], row["verdict"]) for row in rows][1] == ("c", "worse")
     assert rows[0]["confidence_percent"] == pytest.approx(97.5)
+
+
+def test_machines_that_differ_by_more_than_their_datastore_are_not_compared():
+    timed = series({"raid": around(50.0, 4, 1), "ram": around(40.0, 4, 2)})
+    alike = [{**one, "vm": {"name": one["datastore"], "vcpus": 1, "disk": {"controller": "ide"}}} for one in timed]
+    (row,) = compare_installations.verdicts(alike)
+    assert row["verdict"] == "better"
+    for one in alike:
+        one["vm"] = {**one["vm"], "disk": {"controller": "ide" if one["datastore"] == "ram" else "lsilogic"}}
+    assert compare_installations.verdicts(alike) == []
+    assert compare_installations.verdicts([{**one, "vm": "?"} for one in timed])[0]["verdict"] == "better"

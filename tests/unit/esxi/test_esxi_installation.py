@@ -121,8 +121,9 @@ def test_machines_that_cannot_be_timed_are_refused(given, want, expected):
     ("key", "value"), [("run_id", ""), ("installation_timeout_s", 0), ("settle_s", -1), ("reconnect_s", -1)]
 )
 def test_bad_values_are_refused_before_a_host_is_asked(key, value):
-    assert installation_plan.check(WANT) == WANT
-    assert code(installation_plan.check, {**WANT, key: value}) == "bad_value"
+    params = {**WANT, "repetition": None}
+    assert installation_plan.check(params) == WANT
+    assert code(installation_plan.check, {**params, key: value}) == "bad_value"
 
 
 # ---------------------------------------------------------------- when it began
@@ -314,3 +315,19 @@ def test_line_says_how_long_and_how_busy():
     assert util.line(
         {"guest": "vm01", "datastore": "ds", "duration_s": 9, "uncertain_s": 1.04, "counters_missed": "No samples."}
     ) == ("vm01 on ds: installed in 9.0 s (up to 1.0 s less); no counters: No samples.")
+
+
+def test_a_machine_remembers_for_which_repetition_it_was_installed():
+    assert installation_plan.check({**WANT, "repetition": None})["run_id"] == "run-1"
+    second = installation_plan.check({**WANT, "repetition": 2})
+    assert second["run_id"] == "run-1.r2"
+    over = {"run_id": "run-1.r2", "started_utc": "2026-11-21T12:00:01Z", "finished_utc": "2026-11-21T12:10:01Z"}
+    assert installation_plan.plan(state(over), second) == []
+    assert code(installation_plan.plan, state({**over, "run_id": "run-1.r1"}), second) == "already_installed"
+    assert code(installation_plan.check, {**WANT, "repetition": 0}) == "bad_value"
+
+
+def test_the_line_of_an_installation_names_its_repetition():
+    timed = {"guest": "ram", "datastore": "ds1", "duration_s": 512.34}
+    assert util.line(timed) == "ram on ds1: installed in 512.3 s"
+    assert util.line({**timed, "repetition": 3}) == "ram on ds1, repetition 3: installed in 512.3 s"
