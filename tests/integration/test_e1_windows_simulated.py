@@ -8,6 +8,7 @@ Windows, its IOMeter and ESXi are stand-ins.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -41,6 +42,9 @@ VARIABLES = {
     "iscsi_target_windows_networks": ["127.0.0.0/8"],
     "iscsi_initiator_windows_wait_s": 1,
 }
+# {guest: (its datastore, MiB of its measured disk)}
+GUESTS = {"e1-on-ram": ("ram", 19), "e1-on-raid10": ("raid10", 23)}
+MACHINES = {name: (f"storlab-{ID}-{name}", size) for name, (_store, size) in GUESTS.items()}
 SETTINGS = {
     "programs": {IOMETER: {"engine": "iometer", "version": "1.1.0"}},
     "console_user": f"{WINDOWS.upper()}\\Administrator",
@@ -48,10 +52,28 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def lab(tmp_path):
-    with stand_ins.running(tmp_path, ID, VARIABLES, settings=SETTINGS) as lab:
-        yield lab
+def guests_of(image: Path) -> dict:
+    """testbed_e1_windows.guests: each is installed from the user's image, and has a measured disk besides."""
+    return {
+        store: {
+            "vcpus": 1,
+            "memory": "512MiB",
+            "esxi": {
+                "guest_id": "winNetStandardGuest",
+                "disks": [
+                    # The same system on both, so that its installations can be compared.
+                    {"name": "system", "size_mib": 17, "controller": "lsilogic"},
+                    {"name": "data", "size_mib": size, "controller": "lsilogic"},
+                ],
+                "data_disk": "data",
+                "find_disk": True,
+                "iso": {"src": str(image), "path": f"e1/{store}.iso"},
+                "installation": {"settle_s": 0},
+                "extra_config": {"guestinfo.storlab.installation": json.dumps({"seconds": 0.4})},
+            },
+        }
+        for store, size in GUESTS.values()
+    }
 
 
 def points(lab) -> dict:
@@ -73,30 +95,62 @@ def lines_of(document: dict) -> list:
 
 
 @pytest.mark.long
-def test_from_the_description_to_the_report_and_back(lab):
-    before = lab.kept()
-    rc, document, _moments = lab.run("experiments/e1_windows_esxi", options=("--check",))
-    assert rc == 0, stand_ins.failures(document)
-    assert lab.kept() == before and not (lab.folder / "results" / ID).exists()
-    lines = lines_of(document)
-    assert "2. array: RAM disk of 8GiB (STARWIND*), measured raw: 2 min. OVERWRITTEN." in lines
-    assert any("LocalDS_0, which is there and stays as it is" in line for line in lines)
+def test_from_the_description_to_the_report_and_back(tmp_path):
+    image = tmp_path / "install.iso"
+    image.write_bytes(b"a stand-in for an image that installs itself 3306" * 99)
+    wanted = {**VARIABLES["testbed_e1_windows"], "guests": guests_of(image), "installations": 2, "repetitions": 2}
+    variables, guests = {**VARIABLES, "testbed_e1_windows": wanted}, {name: {} for name in GUESTS}
+    with (
+        stand_ins.running(tmp_path, ID, variables, settings=SETTINGS, guests=guests) as lab,
+        stand_ins.windows_in_guests(lab, MACHINES),
+    ):
+        before = lab.kept()
+        rc, document, _moments = lab.run("experiments/e1_windows_esxi", options=("--check",))
+        assert rc == 0, stand_ins.failures(document)
+        assert lab.kept() == before and not (lab.folder / "results" / ID).exists()
+        lines = lines_of(document)
+        assert "2. array: RAM disk of 8GiB (STARWIND*), measured raw: 1 min. OVERWRITTEN." in lines
+        assert any("LocalDS_0, which is there and stays as it is" in line for line in lines)
+        assert any(
+            "A guest on each datastore, installed 2 times in turns, and timed: at most 480 min" in line
+            for line in lines
+        )
 
-    lab.play("experiments/e1_windows_esxi")
-    measured = points(lab)
-    assert set(measured.values()) == {"measured"}
-    assert {name.split(".")[0] for name in measured} == {"backing-e1-ram", "datastore-e1-ram"}
-    assert len(measured) == 2 * 2 * 4
-    assert lab.kept() == before and lab.layers() == {}
-    folder = lab.folder / "results" / ID
-    page = (folder / RUN / "report" / "index.html").read_text()
-    # What is simulated says so, and the published figures are beside the measured ones.
-    assert "stand-in" in page and "StarWind RAM disk in a VM on ESXi" in page
-    [path] = folder.glob("compare/*/*.json")
-    compared = json.loads(path.read_text())
-    assert [side["name"] for side in compared["sides"]] == ["file on the RAM disk"]
-    [sentence] = compared["statements"]
-    assert sentence["verdict"] in ("yes", "no", "cannot tell") and len(sentence["figures"]) == 2
+        lab.play("experiments/e1_windows_esxi")
+        measured = points(lab)
+        assert set(measured.values()) == {"measured"}
+        layers = ["backing-e1-ram", "datastore-e1-ram", *(f"guest-{name}" for name in GUESTS)]
+        assert {name.split(".")[0] for name in measured} == set(layers) and len(measured) == len(layers) * 2 * 2
+        assert lab.kept() == before and lab.layers() == {}
+        folder = lab.folder / "results" / ID
+        installed_in_turns(folder / RUN, hashlib.sha256(image.read_bytes()).hexdigest())
+        page = (folder / RUN / "report" / "index.html").read_text()
+        # What is simulated says so, and the published figures are beside the measured ones.
+        assert "stand-in" in page and "StarWind RAM disk in a VM on ESXi" in page and "e1-on-ram 2 (simulated)" in page
+        [path] = folder.glob("compare/*/*.json")
+        compared = json.loads(path.read_text())
+        assert [side["name"] for side in compared["sides"]] == ["guest on the RAM disk"]
+        [sentence] = compared["statements"]
+        assert sentence["verdict"] in ("yes", "no", "cannot tell") and len(sentence["figures"]) == 2
+
+
+def installed_in_turns(run: Path, medium: str) -> None:
+    timed = [json.loads(path.read_text()) for path in (run / "installations").glob("*.json")]
+    timed.sort(key=lambda one: one["started_utc"])
+    order = [(one["guest"], one["repetition"], one["datastore"]) for one in timed]
+    ram, raid10 = ("e1-on-ram", "e1-ram-disk"), ("e1-on-raid10", "LocalDS_0")
+    assert order == [(name, n, store) for n, turn in ((1, (ram, raid10)), (2, (raid10, ram))) for name, store in turn]
+    assert {one["medium"] for one in timed} == {medium} and all(one["simulated"] for one in timed)
+    # Each was over before the guests were measured.
+    guests = [json.loads(path.read_text()) for path in run.glob("points/guest-*/result.json")]
+    assert timed[-1]["finished_utc"] < min(point["started_utc"] for point in guests)
+    guests.sort(key=lambda point: point["started_utc"])
+    turns = [point["layer"] for point in guests]
+    assert set(turns[:4]) == set(turns[4:]) == {f"guest-{name}" for name in GUESTS}
+    # The verdict on their times is in the report, and says that there are too few.
+    report = json.loads((run / "report" / "results.json").read_text())
+    [row] = report["installation_verdicts"]
+    assert row["verdict"] == "no_verdict" and "run 2 more" in row["sentence"]
 
 
 @pytest.mark.long
@@ -125,6 +179,9 @@ def test_an_esxi_host_and_nothing_else_is_enough(tmp_path):
         measured = points(lab)
         assert set(measured.values()) == {"measured"} and len(measured) == 2 * 2 * 4
         assert lab.kept() == before and lab.layers() == {}
+        [path] = (lab.folder / "results" / ID).glob("compare/*/*.json")
+        compared = json.loads(path.read_text())
+        assert [side["name"] for side in compared["sides"]] == ["file on the RAM disk"]
 
 
 @pytest.mark.long

@@ -8,12 +8,9 @@ Windows and ESXi are stand-ins.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("support", "standins", "fake_windows", "tools")]
 import windows_esxi_lab as stand_ins
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 from windows_esxi_lab import ESXI, IN, OUT, WINDOWS
 
 TESTBED = {
@@ -102,8 +99,8 @@ def somebodys_files(lab) -> dict:
     return files_of(place)
 
 
-# {guest: (its datastore, the controller of its system's disk, MiB of that disk and of the measured one)}. Windows XP, which the author installed, has a
-# driver for both controllers; disks at IDE show no serial, so the measured ones are at the other.
+# {guest: (its datastore, the controller of its system's disk, MiB of that disk and of the measured one)}. Disks at IDE show no serial, so the measured ones
+# are at the other controller.
 GUESTS = {"on-ram": ("ds1", "ide", 13, 19), "on-raid10": ("LocalDS_0", "lsilogic", 17, 23)}
 RUN = "20261127T033100Z"
 IOMETER = "C:\\tools\\IOmeter.exe"
@@ -125,6 +122,8 @@ def guests_of(image: Path) -> list:
                 "data_disk": "data",
                 "iso": {"src": str(image), "path": f"e1w/{name}.iso"},
                 "find_disk": True,
+                "wait_for_address": True,
+                "extra_config": {"guestinfo.storlab.ip": "10.77.3.4"},
             },
         }
         for name, (store, controller, system, data) in GUESTS.items()
@@ -155,32 +154,6 @@ def machines(lab) -> dict:
     return result
 
 
-@contextlib.contextmanager
-def windows_shows_its_disks(lab) -> Iterator:
-    """No Windows runs in the machines of the simulated host, so the stand-ins for it are told of each disk that a machine gets."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        left = dict(GUESTS)
-        while left and not ended.wait(1):
-            # A machine that is being made may go while it is read.
-            with contextlib.suppress(vmodl.MethodFault, AttributeError):
-                made = machines(lab)
-                for name, (_store, _controller, _system, size) in list(left.items()):
-                    for _where, _kind, mib, uuid in made.get(f"storlab-e1w-{name}", ([], []))[0]:
-                        if mib == size:
-                            lab.attach(name, f"EUI-{name}", mib << 20, uuid.replace("-", "").lower())
-                            del left[name]
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 @pytest.mark.long
 def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
     image = tmp_path / "install.iso"
@@ -209,7 +182,7 @@ def test_guests_on_both_datastores_are_measured_in_turns(tmp_path):
         assert rc != 0 and "would have files on LocalDS_0" in refused and "access: write" in refused
         assert lab.kept() == before and files_of(place_of(lab)) == others and lab.layers() == {}
 
-        with windows_shows_its_disks(lab):
+        with stand_ins.windows_in_guests(lab, {name: (f"storlab-e1w-{name}", GUESTS[name][3]) for name in GUESTS}):
             lab.play("build", "benchmark")
         # The files of others are as they were, beside the files of the guests.
         there = files_of(place_of(lab))

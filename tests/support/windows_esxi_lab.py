@@ -13,6 +13,7 @@ import copy
 import json
 import ssl
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import yaml
 from cut_plays import play_until
 from places import ROOT, TESTS
 from pyVim.connect import Disconnect, SmartConnect
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 from world import World, drive
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-3301", "secret-in-3302", "secret-out-3303"
@@ -140,6 +141,19 @@ class Lab:
         with self.world.open():
             self.world.data["hosts"][guest]["disks"]["1"] = {**disk, **shown}
 
+    def shown(self, guest: str, uuid: str | None) -> bool:
+        """Whether the Windows of a guest shows the disk with this UUID."""
+        disk = self.host(guest)["disks"].get("1")
+        return bool(disk and uuid) and disk["serial"].replace("-", "").lower() == str(uuid).replace("-", "").lower()
+
+    def answers(self, guest: str, answering: bool) -> None:
+        """Have the Windows of a guest answer to connections, or not, as one whose machine is off."""
+        with self.world.open():
+            host = self.world.data["hosts"][guest]
+            host.pop("line", None)
+            if not answering:
+                host["line"] = {"how": "installing", "after": 10**6}
+
     def kept(self) -> dict:
         """What of the lab must be after a teardown as it was before."""
         host = self.host()
@@ -176,6 +190,48 @@ class Lab:
     def layers(self) -> dict:
         folder = self.folder / "state" / "layers"
         return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+@contextlib.contextmanager
+def windows_in_guests(lab: Lab, guests: dict[str, tuple[str, int]]) -> Iterator:
+    """guests: {name: (its machine, MiB of its measured disk)}. No Windows runs in the machines of the simulated host, so the stand-ins for it are told.
+
+    A guest answers while its machine runs, and shows the measured disk that this machine has.
+    """
+    ended = threading.Event()
+
+    def look(content, running: dict[str, bool]) -> None:
+        view = content.viewManager.CreateContainerView(content.rootFolder, [vim.VirtualMachine], True)
+        there = {machine.name: machine for machine in view.view}
+        for name, (machine, mib) in guests.items():
+            devices = there[machine].config.hardware.device if machine in there else []
+            disks = [device for device in devices if isinstance(device, vim.vm.device.VirtualDisk)]
+            uuid = next((disk.backing.uuid for disk in disks if disk.capacityInKB == mib << 10), None)
+            if uuid and not lab.shown(name, uuid):
+                lab.attach(name, f"EUI-{name}", mib << 20, uuid.replace("-", "").lower())
+            runs = machine in there and there[machine].runtime.powerState == "poweredOn"
+            if running.get(name) is not runs:
+                lab.answers(name, runs)
+                running[name] = runs
+        view.Destroy()
+
+    def watch() -> None:
+        running: dict[str, bool] = {}
+        with lab.api() as (content, _system):
+            while not ended.wait(0.3):
+                # A machine that is being made may go while it is read.
+                with contextlib.suppress(vmodl.MethodFault, AttributeError):
+                    look(content, running)
+
+    for name in guests:
+        lab.answers(name, False)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def failures(document: dict) -> list:
