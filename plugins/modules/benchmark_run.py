@@ -199,6 +199,7 @@ next_offset:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.engines.catalogue import engine_of_plan
 from ..module_utils.run import runner
 
 
@@ -238,7 +239,7 @@ def main():
 
 
 def _try(plan: dict) -> dict:
-    runner.find_engine(plan.get("engine", "fio"))
+    runner.find_engine(engine_of_plan(plan).name)
     runner.check_layers(plan)
     return {}
 

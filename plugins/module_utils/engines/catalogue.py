@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -16,6 +17,20 @@ from .fio_engine import Fio
 from .iometer import Iometer
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer(), Elbencho())}
+# A plan that names no engine is of an earlier version, which had this one alone. It plays the reference beat beside others, too.
+USUAL = Fio.name
+
+
+def engine_of_plan(plan: dict[str, Any]) -> Engine:
+    """The engine that a plan is measured with."""
+    return engine_of(plan.get("engine", USUAL))
+
+
+def reference_program(engine: Engine, program: str) -> str:
+    """The program that plays the reference beat on a host. program: the engine's own."""
+    if engine.ceiling:
+        return program
+    return shutil.which(ENGINES[USUAL].program) or ENGINES[USUAL].program
 
 
 def engine_of(name: object, variable: str = "engine") -> Engine:

@@ -19,6 +19,7 @@ from ..engines import fio
 from ..linux.watch import memory_use as memory
 
 FILE = "beat.json"  # of the round that began last, in the run's folder on the host
+CLOCK = "fio_clock"  # in a plan, and in what a host shows of itself: the clock that fio reads
 NULL_S = 0.5
 # With the start of fio and the copying of memory.
 EXPECTED_S = 1.2

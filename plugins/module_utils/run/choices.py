@@ -16,6 +16,7 @@ from ..core.failure import Failure
 from ..engines import fio, fio_documents
 from ..result.choices import CHOICES, Choice
 
+FIGURES = "fio_choices"  # in a plan, and in what a host shows of itself
 PATH = "/dev/zero"
 RUNTIME_S = 0.2
 PATIENCE_S = 60

@@ -10,8 +10,8 @@ when the connection breaks, and nothing of the engine outlives the supervisor.
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
     <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…, beat.json
     <state_dir>/beat.json                                the reference beat of the round that began last
-    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json     (or the files of another engine)
-    <state_dir>/preparation/<fill, precondition, zero or warmup>.<layer>…/job.fio fio.json stderr.txt
+    <state_dir>/points/<point_id>/<job_file and raw_file of the engine> stderr.txt series.json meta.json
+    <state_dir>/preparation/<fill, precondition, zero or warmup>.<layer>…/<job_file and raw_file of the engine> stderr.txt
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import parts
-from ..engines.catalogue import engine_of
+from ..engines.catalogue import USUAL, engine_of, engine_of_plan, reference_program
 from ..linux import memory_limits
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.disks import reading_guard
@@ -36,14 +36,14 @@ from ..linux.host import read_text
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.watch import environment
 from ..workload.wanted import greatest_buffers
-from . import beat, standby
-from .supervisor import DONE, Supervisor, pack, proven_layer, reference_of
+from . import beat, choices, standby
+from .supervisor import DONE, Supervisor, pack, proven_layer
 
 CHUNK_BYTES = 4 << 20
 
 # ---------------------------------------------------------------- where
 
-# The things that a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of fio, an observer.
+# The things that a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of its engine, an observer.
 AREAS = ("bench", "observer", "server")
 
 
@@ -75,8 +75,9 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, object]:
 
 def _proven_engine(plan: dict[str, Any]) -> str:
     """The path of the engine's program, once every layer of the plan is proven safe."""
-    program = find_engine(plan.get("engine", "fio"))
-    engine_of(plan.get("engine", "fio")).check_program(program, plan["points"])
+    engine = engine_of_plan(plan)
+    program = find_engine(engine.name)
+    engine.check_program(program, plan["points"])
     check_layers(plan)
     return program
 
@@ -87,8 +88,8 @@ def _lay_out(folder: str, plan: dict[str, Any], program: str) -> None:
         make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
     host = environment.fingerprint(plan["layers"], program)
-    clock = plan.get("fio_clock") or beat.clock_of(reference_of(engine_of(plan.get("engine", "fio")), program))
-    write_json(os.path.join(folder, "host.json"), {**host, **({"fio_clock": clock} if clock else {})})
+    clock = plan.get(beat.CLOCK) or beat.clock_of(reference_program(engine_of_plan(plan), program))
+    write_json(os.path.join(folder, "host.json"), {**host, **({beat.CLOCK: clock} if clock else {})})
     write_json(
         os.path.join(folder, "state.json"),
         {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
@@ -246,7 +247,7 @@ def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = No
 # ---------------------------------------------------------------- before anything runs
 
 
-def find_engine(name: str = "fio") -> str:
+def find_engine(name: str = USUAL) -> str:
     """The path of an engine's program on this host."""
     engine = engine_of(name)
     path = shutil.which(engine.program)
@@ -328,11 +329,11 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
         if not all(point in known[name] for point in wanted[name]):
             return False
     # An earlier version began its runs without it.
-    known = {"engine": "fio", **known}
+    known = {"engine": USUAL, **known}
     # Files that follow from the points, grow while they are measured, or are beside them.
-    loose = {"fio_choices", "fio_clock", "points", "layers", "prepared", "repetitions", "beat", "stays"}
+    loose = {choices.FIGURES, beat.CLOCK, "points", "layers", "prepared", "repetitions", "beat", "stays"}
     return {key: value for key, value in known.items() if key not in loose} == {
-        key: value for key, value in {"engine": "fio", **wanted}.items() if key not in loose
+        key: value for key, value in {"engine": USUAL, **wanted}.items() if key not in loose
     }
 
 

@@ -24,8 +24,8 @@ from ..core.failure import Failure, messages
 from ..core.files import naming, read_json, write_json, write_whole
 from ..core.layers import Layer, down, of_others, only_read, parts, reduces_data
 from ..core.times import CLOCK_STEP_S, utc
-from ..engines.catalogue import engine_of
-from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Engine, Place
+from ..engines.catalogue import engine_of_plan, reference_program
+from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Place
 from ..linux.clients import own_file
 from ..linux.daemon import log
 from ..linux.disks import block_device, device_safety, reading_guard
@@ -47,11 +47,6 @@ DONE = "done"
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 
-def reference_of(engine: Engine, program: str) -> str:
-    """The program that plays the beat: fio."""
-    return program if engine.ceiling else shutil.which("fio") or "fio"
-
-
 def proven_layer(part: Layer, plan: dict[str, Any]) -> tuple[Facts, list[Failure]]:
     """(facts, overridden) of a layer that is proven: to be the testbed's own, or storage of others that it only reads."""
     if only_read(part):
@@ -64,7 +59,7 @@ def proven_layer(part: Layer, plan: dict[str, Any]) -> tuple[Facts, list[Failure
 class Supervisor:
     def __init__(self, folder: str, plan: dict[str, Any], program: str) -> None:
         self.folder, self.plan, self.program = folder, plan, program
-        self.engine = engine_of(plan.get("engine", "fio"))
+        self.engine = engine_of_plan(plan)
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.unanswered: set[str] = set()  # mounts whose server did not drop its cache
@@ -74,7 +69,7 @@ class Supervisor:
         self.unpacked: list[Any] = []  # what was prepared or played since the last point
         self.mhz = counters.nominal_mhz()
         self.hits: float | None = None  # of the last warm-up
-        self.clock: str | None = None  # which fio reads
+        self.clock: str | None = None  # as beat.clock_of
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict[str, Any] = {"status": "running", "points": len(plan["points"]), "failed": 0}
@@ -117,7 +112,7 @@ class Supervisor:
         if not self.plan.get("beat"):
             self._know_copy(round(memory.copy_bytes_s()))
         host = read_json(os.path.join(self.folder, "host.json"))
-        self.clock = host.get("fio_clock")
+        self.clock = host.get(beat.CLOCK)
         # A ceiling has no way of issuing I/O that another could beat.
         if self.plan.get("beat") and self.engine.ceiling and any(layer["path"] for layer in self.plan["layers"]):
             self._know_choices()
@@ -132,9 +127,9 @@ class Supervisor:
 
     def _know_choices(self) -> None:
         """The rate of each way of issuing I/O on this host: as this run knows it from an earlier turn, else measured now."""
-        known = self.plan.get("fio_choices") or choices.play(self.program, self.folder, self.die_with_me, self.clock)
+        known = self.plan.get(choices.FIGURES) or choices.play(self.program, self.folder, self.die_with_me, self.clock)
         path = os.path.join(self.folder, "host.json")
-        write_json(path, {**read_json(path), **({"fio_choices": known} if known else {})})
+        write_json(path, {**read_json(path), **({choices.FIGURES: known} if known else {})})
 
     def die_with_me(self) -> None:
         """Runs in the new process: a supervisor that is killed takes the engine with it."""
@@ -157,7 +152,7 @@ class Supervisor:
 
     def _beat(self, point: Point) -> None:
         """Play the reference beat of the round that this point begins."""
-        played = beat.play(reference_of(self.engine, self.program), self.folder, self.die_with_me, self.clock)
+        played = beat.play(reference_program(self.engine, self.program), self.folder, self.die_with_me, self.clock)
         of = {"round": point["repetition"], **{key: point[key] for key in ("variant",) if key in point}}
         write_json(os.path.join(self.folder, beat.FILE), {**of, **played})
         if "memory_copy_bytes_s" in played:

@@ -20,7 +20,7 @@ from ...module_utils.engines.catalogue import ENGINES, check_options
 from ...module_utils.result import steady_state
 from ...module_utils.result.choices import CHOICES
 from ...module_utils.result.schema import Result
-from ...module_utils.run import beat, duration, preparation
+from ...module_utils.run import beat, choices, duration, preparation
 from ...module_utils.workload.point import Point, Server
 from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
@@ -370,13 +370,13 @@ def for_host(
 
 def same_host(environment: Mapping[str, object]) -> dict[str, object]:
     """{fio_clock, fio_choices} of a plan for a host that this run has measured before; empty for another. environment: the host's fingerprint."""
-    clock, figures = environment.get("fio_clock"), environment.get("fio_choices")
+    clock, figures = environment.get(beat.CLOCK), environment.get(choices.FIGURES)
     known = {
         choice.name: figures[choice.name]
         for choice in CHOICES
         if isinstance(figures, dict) and isinstance(figures.get(choice.name), int)
     }
-    return {**({"fio_clock": clock} if clock in beat.CLOCKS else {}), **({"fio_choices": known} if known else {})}
+    return {**({beat.CLOCK: clock} if clock in beat.CLOCKS else {}), **({choices.FIGURES: known} if known else {})}
 
 
 def prepared_by(results: dict[str, Result]) -> dict[str, object]:
