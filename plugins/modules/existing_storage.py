@@ -250,13 +250,14 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.core.converge import converge
 from ..module_utils.linux.clients import attached
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=attached.SPEC, supports_check_mode=True)
     with failures_of(module):
-        module.exit_json(**attached.ensure(module.params, module.check_mode))
+        module.exit_json(**converge(attached.Area, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

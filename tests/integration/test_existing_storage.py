@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import run_plan
 import yaml
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety, reading_guard
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
@@ -37,8 +38,10 @@ def entry(**given):
 
 
 def ensure(*entries, state="present", layers=()):
-    return attached.ensure(
-        {"testbed_id": TESTBED, "state": state, "entries": list(entries), "layers": list(layers), "below": []}, False
+    return converge(
+        attached.Area,
+        {"testbed_id": TESTBED, "state": state, "entries": list(entries), "layers": list(layers), "below": []},
+        False,
     )
 
 

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ...core import converge
 from ...core.failure import Failure, bad_value
 from ...core.layers import DECLARED, KINDS, Layer
 from ...core.names import BENCHMARK_FILE, check_name, check_testbed_id
@@ -517,40 +518,59 @@ def _layers(attached: Attached, entries: list[ExistingEntryOption], check_mode: 
     return layers
 
 
-def ensure(params: ExistingParams, check_mode: bool) -> dict[str, Any]:
-    attached = Attached(
-        check_testbed_id("existing_storage_testbed_id", params["testbed_id"]), smb.credentials(params["entries"])
-    )
-    recorded = bool(attached.record.data)
-    attached.recall(params["layers"])
-    entries = params["entries"] if params["state"] == "present" else []
-    for entry in entries:
-        check(entry)
-    pairs = {entry["name"]: wanted_mount(attached.testbed_id, entry) for entry in entries}
-    wanted = {name: mount for name, mount in pairs.items() if mount}
-    steps = plan(attached.mounts, attached.mounted(), wanted, attached.own_sizes(entries))
-    changed = bool(steps or (params["state"] == "absent" and recorded))
-    attached.refuse_used(wanted)
-    for entry in entries:
-        if entry["kind"] == "path" and not os.path.isdir(entry["folder"]):
-            raise Failure(
-                "folder_missing",
-                f"{entry['folder']} of {entry['name']} is not a folder of this host.",
-                "Mount what should be there, or correct the path in testbed.existing.",
-                folder=entry["folder"],
-            )
-    known = linked(entries, params["below"], device_safety.System())
-    if params["state"] == "absent":
-        kept = attached.remove() if changed and not check_mode else []
-        return {**shown(steps), "changed": changed, "kept": kept}
-    kept = [] if check_mode else _apply(attached, steps, wanted, entries)
-    layers = _layers(attached, entries, check_mode)
-    for layer in layers:
-        if layer.get("name") in known:
-            layer["detail"]["link"] = known[layer["name"]]
-    if not check_mode and (attached.mounts or attached.record.data.get("modules")):
-        attached.record.save()
-    return {**shown(steps), "changed": changed, "layers": layers, "kept": kept}
+class Area(converge.Area):
+    """The storage of others that a testbed measures on a host."""
+
+    def plan(self) -> list[Step]:
+        params: ExistingParams = self.params
+        self.attached = Attached(
+            check_testbed_id("existing_storage_testbed_id", params["testbed_id"]), smb.credentials(params["entries"])
+        )
+        recorded = bool(self.attached.record.data)
+        self.attached.recall(params["layers"])
+        self.entries = params["entries"] if self.present else []
+        for entry in self.entries:
+            check(entry)
+        pairs = {entry["name"]: wanted_mount(self.attached.testbed_id, entry) for entry in self.entries}
+        self.wanted = {name: mount for name, mount in pairs.items() if mount}
+        own_sizes = self.attached.own_sizes(self.entries)
+        steps = plan(self.attached.mounts, self.attached.mounted(), self.wanted, own_sizes)
+        # A record without mounts, of an earlier build, is removed without a step.
+        self.changed = bool(steps or (not self.present and recorded))
+        self.kept: list[str] = []
+        return steps
+
+    def guard(self, steps: list[Step]) -> None:
+        self.attached.refuse_used(self.wanted)
+        for entry in self.entries:
+            if entry["kind"] == "path" and not os.path.isdir(entry["folder"]):
+                raise Failure(
+                    "folder_missing",
+                    f"{entry['folder']} of {entry['name']} is not a folder of this host.",
+                    "Mount what should be there, or correct the path in testbed.existing.",
+                    folder=entry["folder"],
+                )
+        self.links = linked(self.entries, self.params["below"], device_safety.System())
+
+    def apply(self, steps: list[Step]) -> None:
+        if not self.present:
+            self.kept = self.attached.remove() if self.changed else []
+            return
+        self.kept = _apply(self.attached, steps, self.wanted, self.entries)
+        # The look at a mount chooses the file that later builds measure, so it comes before the record.
+        self.layers = _layers(self.attached, self.entries, self.check_mode)
+        if self.attached.mounts or self.attached.record.data.get("modules"):
+            self.attached.record.save()
+
+    def answer(self, steps: list[Step]) -> dict[str, Any]:
+        known = {**shown(steps), "changed": self.changed, "kept": self.kept}
+        if not self.present:
+            return known
+        layers = _layers(self.attached, self.entries, self.check_mode) if self.check_mode else self.layers
+        for layer in layers:
+            if layer.get("name") in self.links:
+                layer["detail"]["link"] = self.links[layer["name"]]
+        return {**known, "layers": layers}
 
 
 def _apply(

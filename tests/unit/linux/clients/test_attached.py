@@ -9,6 +9,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached, readable
 from unchanged import broken_off, refused, unchanged
@@ -201,17 +202,17 @@ def test_a_build_mounts_once_and_a_teardown_undoes_exactly_that(host, tmp_path):
     big(folder / "vm.img", 2 * MIB)
     tank = entry(name="tank", kind="path", folder=str(folder))
     place = tmp_path / "srv" / "lab" / "tank"
-    ahead = attached.ensure(params(tank), True)
+    ahead = converge(attached.Area, params(tank), True)
     assert ahead["changed"] and ahead["layers"] == [] and host.commands == [] and not (tmp_path / "srv").exists()
-    built = attached.ensure(params(tank), False)
+    built = converge(attached.Area, params(tank), False)
     assert [argv[0] for argv in host.commands] == ["mount"] and built["changed"]
     (layer,) = built["layers"]
     assert (layer["name"], layer["purpose"], layer["size_bytes"]) == ("datastore-tank", "read", 2 * MIB)
     assert layer["path"] == f"{place}/vm.img" and layer["detail"]["access"] == "read"
-    assert not attached.ensure(params(tank), False)["changed"]
-    gone = attached.ensure(params(state="absent"), False)
+    assert not converge(attached.Area, params(tank), False)["changed"]
+    gone = converge(attached.Area, params(state="absent"), False)
     assert gone["changed"] and host.commands[-1] == ["umount", str(place)] and host.table == []
-    assert not attached.ensure(params(state="absent"), False)["changed"]
+    assert not converge(attached.Area, params(state="absent"), False)["changed"]
     assert (folder / "vm.img").stat().st_size == 2 * MIB and not (tmp_path / "run").exists()
     assert not (tmp_path / "srv").exists()
 
@@ -222,17 +223,17 @@ SHARE = {"kind": "smb", "server": "192.0.2.7", "share": "vms", "user": "reader",
 def test_folders_above_several_mounts_go_with_the_last_of_them(host, tmp_path):
     big(tmp_path / "tank" / "vm.img", 2 * MIB)
     tanks = [entry(name=name, kind="path", folder=str(tmp_path / "tank")) for name in ("lower", "upper")]
-    attached.ensure(params(*tanks), False)
-    attached.ensure(params(tanks[1]), False)
+    converge(attached.Area, params(*tanks), False)
+    converge(attached.Area, params(tanks[1]), False)
     assert os.listdir(tmp_path / "srv" / "lab") == ["upper"]
-    attached.ensure(params(state="absent"), False)
+    converge(attached.Area, params(state="absent"), False)
     assert not (tmp_path / "srv").exists() and (tmp_path / "tank" / "vm.img").stat().st_size == 2 * MIB
 
 
 def test_who_logs_in_to_a_share_is_in_a_file_for_as_long_as_it_is_read(host, tmp_path, monkeypatch):
     monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
     monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
-    built = attached.ensure(params(entry(**SHARE)), False)
+    built = converge(attached.Area, params(entry(**SHARE)), False)
     assert host.logins == [("0o600", "username=reader\npassword=a,b=c d\ndomain=LAB\n")]
     (argv,) = [argv for argv in host.commands if argv[0] == "mount"]
     assert argv[1:3] == ["-t", "cifs"] and argv[-2] == "//192.0.2.7/vms"
@@ -242,18 +243,18 @@ def test_who_logs_in_to_a_share_is_in_a_file_for_as_long_as_it_is_read(host, tmp
     assert [path.name for path in left] == ["existing.json"]
     for text in (str(host.commands), str(built), left[0].read_text(encoding="utf-8")):
         assert "a,b=c d" not in text
-    assert not attached.ensure(params(entry(**SHARE)), False)["changed"]
-    attached.ensure(params(entry(**SHARE), state="absent"), False)
+    assert not converge(attached.Area, params(entry(**SHARE)), False)["changed"]
+    converge(attached.Area, params(entry(**SHARE), state="absent"), False)
     assert host.table == [] and not (tmp_path / "run").exists() and not (tmp_path / "srv").exists()
 
 
 def test_a_login_that_a_killed_build_left_is_removed(host, tmp_path, monkeypatch):
     monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
     monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
-    attached.ensure(params(entry(**SHARE)), False)
+    converge(attached.Area, params(entry(**SHARE)), False)
     left = tmp_path / "run" / "lab" / "nas.credentials"
     left.write_text("password=x", encoding="utf-8")
-    attached.ensure(params(state="absent"), False)
+    converge(attached.Area, params(state="absent"), False)
     assert not left.exists() and not (tmp_path / "run").exists()
 
 
@@ -263,14 +264,14 @@ def test_a_login_that_fails_leaves_no_file(host, tmp_path, monkeypatch):
 
     monkeypatch.setattr(attached, "run", refuse)
     with pytest.raises(attached.Failure):
-        attached.ensure(params(entry(**SHARE)), False)
+        converge(attached.Area, params(entry(**SHARE)), False)
     assert host.table == [] and [path.name for path in (tmp_path / "run" / "lab").iterdir()] == ["existing.json"]
 
 
 def test_a_guest_of_a_share_has_no_file(host, monkeypatch):
     monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
     monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
-    attached.ensure(params(entry(kind="smb", server="nas", share="/open/")), False)
+    converge(attached.Area, params(entry(kind="smb", server="nas", share="/open/")), False)
     (argv,) = [argv for argv in host.commands if argv[0] == "mount"]
     assert host.logins == [] and "guest" in argv[argv.index("-o") + 1].split(",") and argv[-2] == "//nas/open"
 
@@ -278,7 +279,7 @@ def test_a_guest_of_a_share_has_no_file(host, monkeypatch):
 def test_a_share_whose_server_is_silent_is_not_mounted(host, tmp_path):
     host.way = "refused"
     with refused(tmp_path, host.commands, match="SMB server 192.0.2.7 of nas does not answer on port 445"):
-        attached.ensure(params(entry(**SHARE)), False)
+        converge(attached.Area, params(entry(**SHARE)), False)
 
 
 def test_results_do_not_name_who_logged_in():
@@ -289,14 +290,14 @@ def test_results_do_not_name_who_logged_in():
 def test_a_server_that_is_silent_is_not_mounted(host, tmp_path):
     host.way = "filtered"
     with refused(tmp_path, host.commands, match="192.0.2.7") as caught:
-        attached.ensure(params(entry(**NAS)), False)
+        converge(attached.Area, params(entry(**NAS)), False)
     assert caught.value.code == "server_silent"
 
 
 def test_a_mount_that_could_be_written_is_taken_back(host):
     host.writable = True
     with refused(host.table) as caught:
-        attached.ensure(params(entry(**NAS)), False)
+        converge(attached.Area, params(entry(**NAS)), False)
     assert caught.value.code == "mount_writable"
 
 
@@ -310,23 +311,23 @@ def test_a_place_of_others_stays_theirs(host, tmp_path, there):
     with refused(
         tmp_path, host.commands, host.table, match="/dev/sdq1" if there == "mount" else "theirs.txt"
     ) as caught:
-        attached.ensure(params(entry(**NAS)), False)
+        converge(attached.Area, params(entry(**NAS)), False)
     assert caught.value.code == "mount_point_used"
 
 
 def test_a_folder_that_is_not_there_is_refused(host, tmp_path):
     tank = entry(name="tank", kind="path", folder=str(tmp_path / "missing"))
     with refused(tmp_path, host.commands) as caught:
-        attached.ensure(params(tank), False)
+        converge(attached.Area, params(tank), False)
     assert caught.value.code == "folder_missing"
 
 
 def test_a_dead_server_is_let_go_of_without_asking_it(host, monkeypatch, tmp_path):
     monkeypatch.setattr(attached, "chosen_file", lambda *_given: "vm.img")
     monkeypatch.setattr(attached, "file_layer", lambda *_given: {})
-    attached.ensure(params(entry(**NAS)), False)
+    converge(attached.Area, params(entry(**NAS)), False)
     host.way = "filtered"
-    attached.ensure(params(state="absent"), False)
+    converge(attached.Area, params(state="absent"), False)
     assert host.commands[-1][:4] == ["umount", "--internal-only", "--force", "--lazy"]
     assert not (tmp_path / "srv").exists()
 
@@ -349,38 +350,38 @@ OWN = "storlab.lab+tank"
 
 def test_a_folder_of_our_own_is_written_and_removed_and_theirs_stays(host, tank, tmp_path):
     with unchanged(tmp_path / "tank"):
-        ahead = attached.ensure(params(tank), True)
+        ahead = converge(attached.Area, params(tank), True)
         assert [step["op"] for step in ahead["steps"]] == ["mount", "write"] and ahead["layers"] == []
-        built = attached.ensure(params(tank), False)
+        built = converge(attached.Area, params(tank), False)
         (layer,) = built["layers"]
         assert "bind,rw" in host.commands[0] and (layer["purpose"], layer["size_bytes"]) == ("scratch", 3 * MIB)
         assert layer["identity"]["own_folder"] == OWN and (tmp_path / "tank" / OWN / "storlab-benchmark.dat").exists()
-        again = attached.ensure(params(tank), False)
+        again = converge(attached.Area, params(tank), False)
         assert not again["changed"] and again["layers"] == built["layers"]
-        gone = attached.ensure(params(state="absent"), False)
+        gone = converge(attached.Area, params(state="absent"), False)
         assert gone["changed"] and gone["kept"] == [] and not (tmp_path / "run").exists()
 
 
 def test_another_size_is_written_and_reading_alone_removes_it(host, tank, tmp_path):
-    attached.ensure(params(tank), False)
-    smaller = attached.ensure(params({**tank, "benchmark_file_mib": 2}), False)
+    converge(attached.Area, params(tank), False)
+    smaller = converge(attached.Area, params({**tank, "benchmark_file_mib": 2}), False)
     assert [(step["op"], step["was"]) for step in smaller["steps"]] == [("write", "own file of 3 MiB")]
     assert smaller["layers"][0]["size_bytes"] == 2 * MIB
-    reads = attached.ensure(params({**tank, "access": "read"}), False)
+    reads = converge(attached.Area, params({**tank, "access": "read"}), False)
     assert [step["op"] for step in reads["steps"]] == ["unmount", "mount"]
     assert reads["layers"][0]["purpose"] == "read" and not (tmp_path / "tank" / OWN).exists()
 
 
 def test_other_options_of_the_mount_make_the_file_anew(host, tank, tmp_path):
-    attached.ensure(params(tank), False)
-    built = attached.ensure(params({**tank, "mount_options": "noatime"}), False)
+    converge(attached.Area, params(tank), False)
+    built = converge(attached.Area, params({**tank, "mount_options": "noatime"}), False)
     assert [step["op"] for step in built["steps"]] == ["unmount", "mount", "write"]
     assert (tmp_path / "tank" / OWN / "storlab-benchmark.dat").exists() and built["layers"][0]["size_bytes"] == 3 * MIB
 
 
 @pytest.mark.parametrize("state", ["absent", "present"])
 def test_after_a_restart_the_published_layer_knows_the_folder(host, tank, tmp_path, monkeypatch, state):
-    layers = attached.ensure(params(tank), False)["layers"]
+    layers = converge(attached.Area, params(tank), False)["layers"]
     # A restart: no mount, no record.
     place = tmp_path / "srv" / "lab" / "tank"
     place.unlink()
@@ -388,49 +389,49 @@ def test_after_a_restart_the_published_layer_knows_the_folder(host, tank, tmp_pa
     host.table.clear()
     (tmp_path / "run" / "lab" / "existing.json").unlink()
     if state == "absent":
-        gone = attached.ensure(params(state="absent", layers=layers), False)
+        gone = converge(attached.Area, params(state="absent", layers=layers), False)
         assert (
             gone["changed"] and os.listdir(tmp_path / "tank") == ["vm.img"] and not (tmp_path / "srv" / "lab").exists()
         )
         return
-    assert attached.ensure(params(tank, layers=layers), False)["layers"] == layers
+    assert converge(attached.Area, params(tank, layers=layers), False)["layers"] == layers
 
 
 @pytest.mark.parametrize("place", ["/srv/other/tank", None, "../../etc"])
 def test_a_layer_of_another_place_makes_nothing_ours(host, tank, tmp_path, place):
-    (layer,) = attached.ensure(params(tank), False)["layers"]
-    attached.ensure(params(state="absent"), False)
+    (layer,) = converge(attached.Area, params(tank), False)["layers"]
+    converge(attached.Area, params(state="absent"), False)
     strange = {**layer, "identity": {**layer["identity"], "mount_point": place}}
     with unchanged(tmp_path, host.commands):
-        assert not attached.ensure(params(state="absent", layers=[strange, {}]), False)["changed"]
+        assert not converge(attached.Area, params(state="absent", layers=[strange, {}]), False)["changed"]
 
 
 def test_a_folder_of_that_name_that_was_there_is_refused(host, tank, tmp_path):
     (tmp_path / "tank" / OWN).mkdir()
     (tmp_path / "tank" / OWN / "letter").write_text("theirs")
     with refused(tmp_path / "tank", match="was there before") as caught:
-        attached.ensure(params(tank), False)
+        converge(attached.Area, params(tank), False)
     assert caught.value.code == "folder_foreign"
     with unchanged(tmp_path / "tank"):
-        assert attached.ensure(params(state="absent"), False)["kept"] == []
+        assert converge(attached.Area, params(state="absent"), False)["kept"] == []
 
 
 def test_what_others_put_there_is_kept_and_named(host, tank, tmp_path):
-    attached.ensure(params(tank), False)
+    converge(attached.Area, params(tank), False)
     (tmp_path / "tank" / OWN / "letter").write_text("theirs")
-    gone = attached.ensure(params(state="absent"), False)
+    gone = converge(attached.Area, params(state="absent"), False)
     assert gone["kept"] == [str(tmp_path / "tank" / OWN / "letter")]
     assert (tmp_path / "tank" / OWN / "letter").read_text() == "theirs" and not (tmp_path / "srv").exists()
 
 
 def test_a_teardown_cannot_end_well_without_the_server_that_has_our_folder(host, tank, monkeypatch):
-    attached.ensure(params(tank), False)
+    converge(attached.Area, params(tank), False)
     store = attached.Attached("lab")
     store.mounts["tank"]["server"] = "192.0.2.7"
     store.record.save()
     host.way = "filtered"
     with refused(host.table, match="192.0.2.7") as caught:
-        attached.ensure(params(state="absent"), False)
+        converge(attached.Area, params(state="absent"), False)
     assert caught.value.code == "server_silent"
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import layers
+from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached, links
 from unchanged import refused
 
@@ -98,8 +99,10 @@ def test_a_build_that_is_refused_mounts_nothing(monkeypatch, tmp_path, system):
     disk = entry(name="lun", kind="device", layer_kind="initiator", naa="6001")
     folder = entry(name="files", kind="path", folder=str(tmp_path), parent="initiator-lun")
     with refused(tmp_path, system.calls) as caught:
-        attached.ensure(
-            {"testbed_id": "t", "state": "present", "entries": [folder, disk], "layers": [], "below": []}, False
+        converge(
+            attached.Area,
+            {"testbed_id": "t", "state": "present", "entries": [folder, disk], "layers": [], "below": []},
+            False,
         )
     assert caught.value.code == "on_another"
     below = [{"name": "initiator-far", "path": "/dev/sda"}]
