@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from .. import mounts
-from ..disks import device_safety, wanted_disks
+from ..disks import designators, device_safety, wanted_disks
 from ..host import read_text
 from ..nouns import Mount
 from .attached import NFS_PORT, PLACE, VERSIONS
@@ -126,14 +126,20 @@ def disks_of(
 ) -> list[Offer]:
     """Offers of LUNs, used or not, because reading takes nothing from who uses them, and of other disks that seem unused.
 
-    One that shows nothing of itself is left out: its name is another disk's tomorrow. Several paths to one LUN are one offer.
+    One that shows nothing of itself is left out: its name is another disk's tomorrow. Several paths to one LUN are one offer. The namespaces of an NVMe
+    subsystem all show the serial of that, so a serial that several disks show is the word for none.
     """
     offers: dict[tuple[str, str], Offer] = {}
+    serials = [disk["serial"] for disk in disks]
     for disk in disks:
         path, session = disk["path"], of_sessions.get(disk["path"])
         if not disk["size_bytes"] or (disk["used"] and not session):
             continue
-        shown = device_safety.hints(device_safety.identity(path, system))
+        facts = device_safety.identity(path, system)
+        shown = device_safety.hints(facts)
+        if disk["serial"] and serials.count(disk["serial"]) > 1:
+            wwid = facts.get("wwid") or ""
+            shown = {"naa": shown.get("naa", ""), "wwid": wwid if designators.is_worldwide(wwid) else ""}
         word = next((key for key in ("naa", "serial", "wwid") if shown.get(key)), None)
         if word is None:
             continue

@@ -84,6 +84,9 @@ def disks(sys_block: str = SYS_BLOCK) -> list[tuple[str, str, int]]:
     disks_there = []
     for name in sorted(os.listdir(sys_block)):
         folder = os.path.join(sys_block, name)
+        # A path to an NVMe disk that the kernel has joined (nvme0c0n1) shows what the disk shows, and has no node.
+        if read(folder, "hidden") == "1":
+            continue
         disks_there.append(
             (
                 f"/dev/{name}",

@@ -62,6 +62,9 @@ def disks(root: str = "/sys/block", table: str = mounts.TABLE, held: Callable[[s
         # Disks of memory, loops and devices on other disks have no device behind them.
         if not os.path.exists(f"{folder}/device") or OTHER_DRIVES.fullmatch(name):
             continue
+        # A path to an NVMe disk that the kernel has joined (nvme0c0n1) has no node.
+        if read_text(f"{folder}/hidden", default="0") == "1":
+            continue
         parts = [entry for entry in os.listdir(folder) if entry.startswith(name)]
         holders = os.path.isdir(f"{folder}/holders") and os.listdir(f"{folder}/holders")
         mounted = any(re.fullmatch(rf"/dev/{re.escape(name)}(p?\d+)?", source) for source in sources)

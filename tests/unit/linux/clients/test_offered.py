@@ -94,6 +94,24 @@ def test_luns_are_offered_once_whoever_uses_them_and_disks_that_seem_unused(tmp_
     assert offers[1]["what"] == "LUN 2 of iqn.2017-10.com.example:he, 3.0 GiB, logged in to as /dev/sdc"
 
 
+def test_namespaces_of_one_subsystem_are_told_apart_by_their_names(monkeypatch):
+    """The names are as Linux 6.1.0 showed that of a namespace over NVMe/TCP; cheap disks of one serial have no name that proves them."""
+    shown = {
+        "/dev/nvme0n1": {"serial": "SUB", "wwid": "uuid.11111111-2222-3333-4444-555555555555"},
+        "/dev/nvme0n2": {"serial": "SUB", "wwid": "uuid.22222222-2222-3333-4444-555555555555"},
+        "/dev/sda": {"serial": "000000", "wwid": "t10.ATA cheap 000000"},
+        "/dev/sdb": {"serial": "000000", "wwid": "t10.ATA cheap 000000"},
+        "/dev/sdc": {"serial": "S9", "wwid": "naa.5000c500a1b2c3d4"},
+    }
+    disks = [{**DISKS[1], "path": path, "serial": facts["serial"]} for path, facts in shown.items()]
+    monkeypatch.setattr(device_safety, "identity", lambda path, _system=None: shown[path])
+    assert [offer["entry"] for offer in offered.disks_of(disks, {})] == [
+        {"kind": "device", "wwid": "uuid.11111111-2222-3333-4444-555555555555"},
+        {"kind": "device", "wwid": "uuid.22222222-2222-3333-4444-555555555555"},
+        {"kind": "device", "serial": "S9"},
+    ]
+
+
 def test_a_host_with_nothing_offers_nothing(tmp_path):
     table = tmp_path / "proc/self/mountinfo"
     table.parent.mkdir(parents=True)

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import mounts
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_safety,
+    disk_serial,
     proven_disk,
     wanted_disks,
 )
@@ -162,3 +163,14 @@ def test_disks_are_looked_at_one_by_one_only_where_that_is_asked_for(monkeypatch
         "named": [],
         "folders": {"/proc": {}},
     }
+
+
+def test_a_path_that_the_kernel_joined_to_an_nvme_disk_is_none(tmp_path):
+    """As Linux 6.1.0 shows a disk over NVMe/TCP: its head and a path, which has no node in /dev."""
+    for name, hidden in (("nvme0n1", "0"), ("nvme0c0n1", "1")):
+        (tmp_path / name / "device").mkdir(parents=True)
+        for attribute, text in (("hidden", hidden), ("size", "8"), ("device/serial", "SUB")):
+            (tmp_path / name / attribute).write_text(f"{text}\n")
+    disks = wanted_disks.disks(str(tmp_path), str(tmp_path / "no table"), held=lambda path: False)
+    assert [disk["path"] for disk in disks] == ["/dev/nvme0n1"]
+    assert disk_serial.disks(str(tmp_path)) == [("/dev/nvme0n1", "SUB", 4096)]
