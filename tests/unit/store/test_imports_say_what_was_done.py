@@ -192,7 +192,14 @@ def test_a_filter_reads_what_an_import_reads():
     text = document(record(READ, read=direction(6400, 1002)), head={"own": "key"})
     read = FilterModule().filters()["fio_results"]
     as_lookup = text.encode("utf-16").decode("utf-8", "surrogateescape")
-    for given in (text, text.encode(), text.encode("utf-16"), text.encode("utf-16-le"), as_lookup, "\ufeff" + text):
+    inside = f'{{\n"node": "n8",\n"result": {document(record(READ, read=direction(6400, 1002)))}\n}}\n'
+    for given in (
+        *(text, text.encode(), text.encode("utf-16"), text.encode("utf-16-le"), as_lookup, "\ufeff" + text),
+        f"Starting\n{text}\nDone\n",
+        '{"level": "info"}\n{"broken": \n' + text,
+        inside,
+        inside.encode("utf-16"),
+    ):
         assert read(given)[0]["total"]["ios"] == 6400
     with pytest.raises(AnsibleFilterError, match="output for people"):
         read(HUMAN)
