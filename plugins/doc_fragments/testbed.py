@@ -356,7 +356,7 @@ options:
               - V(smb) is a share of an SMB server.
               - V(guest) is a disk or a folder inside of a machine of the group C(guests), whatever runs it.
               - V(iscsi) is a LUN of a target that build logs in to, and teardown logs out of.
-              - V(disk) is a disk and V(volume) a drive or a folder of a Windows host; both are only read.
+              - V(disk) is a disk and V(volume) a drive or a folder of a Windows host.
               - V(esxi_datastore) is a datastore of an ESXi host, whose name there is the O(testbed.existing[].name). With
                 O(testbed.existing[].access=write) guests of the testbed have disks on it.
             type: str
@@ -379,7 +379,7 @@ options:
             choices: [read, write]
             default: read
           benchmark_file:
-            description: Size of the file that is written with O(testbed.existing[].access=write) to an export or a folder. By default 1GiB.
+            description: Size of the file that is written with O(testbed.existing[].access=write) to an export, a folder or a volume. By default 1GiB.
             type: str
           path:
             description: The folder of kind V(path) or V(guest), or the drive or folder of kind V(volume). With V(device) the disk to look at; by default the

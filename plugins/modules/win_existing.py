@@ -9,12 +9,13 @@ module: win_existing
 short_description: Disks and volumes of a Windows host that were there before
 version_added: 1.0.0
 description:
-  - Finds disks and files that one testbed reads on a Windows host without owning them, and returns them as layers. Nothing of the host is changed.
+  - Finds disks and files that one testbed reads on a Windows host without owning them, and returns them as layers. Nothing of the host is changed, unless an
+    entry has O(entries[].access=write).
   - A disk is proven by its unique id or its serial. One file of a volume or a folder is read, the biggest of 1 MiB or more unless one is named; a search
     sees 20000 entries and takes 20 s.
 options:
   state:
-    description: V(present) returns the layers of O(entries). V(absent) has nothing to undo.
+    description: V(present) returns the layers of O(entries). V(absent) removes the folders of the testbed's own.
     type: str
     choices: [present, absent]
     default: present
@@ -53,21 +54,39 @@ options:
       file:
         description: The file to read, relative to the folder. By default the biggest.
         type: str
+      access:
+        description:
+          - V(read) only reads.
+          - V(write) allows a disk to be overwritten, if it passes the guard of all such disks.
+          - On a volume V(write) makes one file of the testbed's own, in a folder of its own, into which only administrators may write. A tenth of the
+            volume stays free.
+        type: str
+        choices: [read, write]
+        default: read
+      benchmark_file_mib:
+        description: Size in MiB of the file that O(entries[].access=write) makes on a volume.
+        type: int
+        default: 1024
   layers:
-    description: Layers of this storage that an earlier call returned. The file of the last build is taken again.
+    description:
+      - Layers of this storage that an earlier call returned. The file of the last build is taken again.
+      - Folders of the testbed's own whose record is lost are known by them.
     type: list
     elements: dict
     default: []
+  state_dir:
+    description: Folder on the controller for the record of the folders that are made. Needed for O(entries[].access=write) on a volume.
+    type: path
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
 attributes:
   check_mode:
-    description: Nothing is changed in any mode.
+    description: Changes nothing.
     support: full
   diff_mode:
-    description: There is nothing to show.
+    description: Shows what is changed.
     support: full
   platform:
     description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
@@ -91,6 +110,18 @@ EXAMPLES = r"""
         layer_kind: datastore
         parent: initiator-array
         folder: 'E:\vms'
+
+- name: Write to a file of the testbed's own on that volume
+  storlab.testbed.win_existing:
+    testbed_id: lab
+    state_dir: /srv/lab/state
+    entries:
+      - name: data
+        kind: volume
+        layer_kind: datastore
+        folder: 'E:\vms'
+        access: write
+        benchmark_file_mib: 4096
 """
 
 RETURN = r"""
@@ -121,7 +152,7 @@ layers:
       type: str
       sample: null
     purpose:
-      description: V(read).
+      description: V(read), or V(scratch) with O(entries[].access=write).
       returned: always
       type: str
       sample: read
@@ -141,10 +172,16 @@ layers:
       type: dict
       sample: {provider: existing, existing: disk, access: read}
 steps:
-  description: Empty, because nothing is changed.
-  returned: success
+  description: Changes made, or planned in check mode, each with C(op), C(target), C(was) and C(will).
+  returned: always
   type: list
   elements: dict
+  sample: [{op: write, target: data, was: null, will: own file of 4096 MiB}]
+kept:
+  description: Paths in folders of the testbed's own that stay, because others put them there.
+  returned: always
+  type: list
+  elements: str
   sample: []
 about:
   description: The host, as RV(storlab.testbed.win_state#module:about) has it.

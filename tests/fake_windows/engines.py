@@ -124,6 +124,57 @@ class Engines:
             "file": {"path": path, "size_bytes": size, "created": created} if path else None,
         }
 
+    # ---- a folder of the testbed's own in one of others. A folder is an entry without a size; its names begin with its own.
+
+    def _in_folder(self, path: str) -> tuple[dict | None, list]:
+        """(volume, its entries that are in the folder)."""
+        online = [disk["volumes"] for disk in self.data["disks"].values() if not disk["offline"]]
+        volume = next((volumes[path[:1].upper()] for volumes in online if path[:1].upper() in volumes), None)
+        inside = f"{path[3:]}\\".lower()
+        entries = volume["entries"] if volume else []
+        return volume, [entry for entry in entries if entry["name"].lower().startswith(inside)]
+
+    def script_own_look(self, Folder: str, Own: str, Stamp: str, File: str) -> dict:
+        volume, inside = self._in_folder(Own)
+        if volume is None or not Own.lower().startswith(Folder.rstrip("\\").lower() + "\\"):
+            return {"volume": "", "filesystem": "", "size_bytes": 0, "free_bytes": 0, "own": None}
+        place = next((entry for entry in volume["entries"] if entry["name"].lower() == Own[3:].lower()), None)
+        named = {entry["name"].rpartition("\\")[2]: entry for entry in inside}
+        plain = place is not None and place["size_bytes"] is None and not place.get("link")
+        measured = named.get(File, {})
+        own = {
+            "plain": plain,
+            "names": sorted(named) if plain else [],
+            "stamp": named.get(Stamp, {}).get("text", "") if plain else "",
+            "size_bytes": measured.get("size_bytes") if plain and not measured.get("link") else None,
+        }
+        return {
+            "volume": volume.get("unique_id", f"volume {Own[:1].upper()}"),
+            "filesystem": volume["filesystem"],
+            "size_bytes": volume["size_bytes"],
+            "free_bytes": volume["size_bytes"] - sum(entry["size_bytes"] or 0 for entry in volume["entries"]),
+            "own": own if place else None,
+        }
+
+    def script_own_new(self, Own: str, Stamp: str, Content: str) -> None:
+        volume, inside = self._in_folder(Own)
+        place = next((entry for entry in volume["entries"] if entry["name"] == Own[3:]), None) if volume else None
+        if volume is None or inside or (place and (place["size_bytes"] is not None or place.get("link"))):
+            raise Refused(f"The folder {Own} was made by somebody else.")
+        if not place:
+            volume["entries"].append({"name": Own[3:], "size_bytes": None})
+        volume["entries"].append({"name": f"{Own[3:]}\\{Stamp}", "size_bytes": len(Content), "text": Content})
+
+    def script_own_remove(self, Own: str, Names: list) -> None:
+        volume, inside = self._in_folder(Own)
+        if volume is None:
+            raise Refused("Could not find a part of the path.")
+        gone = {f"{Own[3:]}\\{name}".lower() for name in Names}
+        volume["entries"] = [entry for entry in volume["entries"] if entry["name"].lower() not in gone]
+        if len(inside) > len([entry for entry in inside if entry["name"].lower() in gone]):
+            raise Refused("The directory is not empty.")
+        volume["entries"] = [entry for entry in volume["entries"] if entry["name"] != Own[3:]]
+
     def script_zero_look(self, Path: str, Offsets: list, Bytes: int) -> dict:
         """A disk and a file hold something, but for what is at blank_from and behind it. A refusal of theirs is that of Windows."""
         drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d+)", Path)

@@ -269,7 +269,7 @@ def fill_file(point: Point, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1
 
 def escape(path: str) -> str:
     """The path as fio's filename option wants it. fio has no way to quote some characters, so those are refused."""
-    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*|\\\\\.\\PhysicalDrive\d{1,4}|[A-Za-z]:(\\[A-Za-z0-9._-]+)+", path):
+    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*|\\\\\.\\PhysicalDrive\d{1,4}|[A-Za-z]:(\\[A-Za-z0-9._+-]+)+", path):
         raise bad_value(
             "layer path",
             path,

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, Fault, bad_value, messages
-from ...module_utils.core.layers import Layer, down, only_read
+from ...module_utils.core.layers import Layer, down, of_others, only_read
 from ...module_utils.core.times import CLOCK_STEP_S, unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
 from ...module_utils.run import duration, preparation, server_cache
 from ...module_utils.workload.point import Point
 from ..store.archive import LARGEST_FILE_BYTES
-from ..windows import device_safety, existing, install, script_text
+from ..windows import device_safety, existing, install, own_file, script_text
 from ..windows import engines as windows_engines
 from ..windows.action import WindowsScripts, lost
 from ..windows.state import State
@@ -129,6 +129,10 @@ class WindowsRun(WindowsScripts):
         if only_read(layer):
             self._guard_reading(state, layer)
             return []
+        if own_file.is_own(layer):
+            look = cast(own_file.OwnLook, self.reached("own_look", own_file.question_of(layer)))
+            existing.refuse(layer, own_file.refusals(layer, look))
+            return []
         return [
             refusal.code
             for refusal in device_safety.guard(
@@ -170,6 +174,14 @@ class WindowsRun(WindowsScripts):
                 "Set benchmark_engine to fio or diskspd for this host.",
                 layer=layer["name"],
                 engine=self.engine.name,
+            )
+        if own_file.is_own(layer) and not self.engine.opens_for_reading:
+            raise Failure(
+                "workload_unsupported",
+                f"{self.engine.name} works under a second name at the top of the drive, and {layer['name']} on {self.host} is a file in a folder of others.",
+                "Set benchmark_engine to fio or diskspd for this host.",
+                engine=self.engine.name,
+                path=layer["path"],
             )
 
     def _wait_for_earlier(self) -> None:
@@ -246,7 +258,7 @@ class WindowsRun(WindowsScripts):
                         job["sampled"] = self._sampled(layer)
                 self.preparation.before(jobs, meta)
                 known = {layer["name"]: layer for layer in self.plan["known_layers"]}
-                if only_read(layer) or server_cache.over_own_export(down(known, layer)):
+                if of_others(layer) or server_cache.over_own_export(down(known, layer)):
                     meta["preparation"]["storage_cache"] = "unknown"
                     meta["flags"].append("cache_unknown")
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))

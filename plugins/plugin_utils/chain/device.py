@@ -12,6 +12,8 @@ from .testbed import Disk, Host, Testbed
 
 OVERWRITTEN, FORMATTED = "OVERWRITTEN", "FORMATTED"
 PROOFS = ("serial", "naa", "wwid", "uuid")
+# Those, and that of a disk of a Windows host.
+NAMED_BY = (*PROOFS, "unique_id")
 # What lies on a LUN and is no file system: a mapping of it, or the file system of another host.
 NO_FILE_SYSTEM = ("rdm", "nfs")
 MEASURED_RAW = ("backing", "target", "initiator")
@@ -31,7 +33,7 @@ class Device(NamedTuple):
 
     def text(self) -> str:
         """'/dev/sdb, serial S1' as the user named it."""
-        proofs = [f"{key} {self.given[key]}" for key in PROOFS if self.given.get(key)]
+        proofs = [f"{key} {self.given[key]}" for key in NAMED_BY if self.given.get(key)]
         path = self.given.get("path")
         return ", ".join([str(path), *proofs] if path else ["a disk with " + " and ".join(proofs)])
 
@@ -40,7 +42,7 @@ class Device(NamedTuple):
 
 
 def given_of(entry: dict[str, Any], path_word: str) -> dict[str, Any]:
-    given = {"path": entry.get(path_word), **{key: entry.get(key) for key in PROOFS}}
+    given = {"path": entry.get(path_word), **{key: entry.get(key) for key in NAMED_BY}}
     return {key: str(value) for key, value in given.items() if value}
 
 

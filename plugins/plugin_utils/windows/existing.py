@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks and volumes of a Windows host that were there before the testbed. They are only read, and nothing of the host is changed for that.
+"""Disks and volumes of a Windows host that were there before the testbed. They are only read, and nothing of the host is changed for that, unless an entry
+has ``access: write``: a disk then passes the guard of all disks that are overwritten, and on a volume one file of the testbed's own is written (own_file.py).
 
 A disk is proven by its unique id or its serial, a file by its volume, its path and the time when it was made.
 """
@@ -16,7 +17,7 @@ from ...module_utils.core.names import check_name
 from ...module_utils.core.windows_names import DISK_PROOFS, is_below, is_folder
 from ...module_utils.linux.disks import contents
 from ...module_utils.linux.disks.device_safety import not_touched
-from .device_safety import disk_below
+from .device_safety import disk_below, judge
 from .host import check_id, drive_path, never_touched, plain_serial
 from .state import Disk, State
 
@@ -36,9 +37,12 @@ SPEC: dict[str, Any] = {
             "unique_id": {"type": "str"},
             "folder": {"type": "str"},
             "file": {"type": "str"},
+            "access": {"type": "str", "choices": ["read", "write"], "default": "read"},
+            "benchmark_file_mib": {"type": "int", "default": 1024},
         },
     },
     "layers": {"type": "list", "elements": "dict", "default": []},
+    "state_dir": {"type": "path"},
 }
 BUILD_AGAIN = "Build the testbed again, which looks for it again."
 # As on Linux hosts (linux/clients/readable.py).
@@ -80,8 +84,21 @@ def check(params: dict[str, Any]) -> list[dict[str, Any]]:
             raise bad_value(f"{what} folder", entry["folder"], "Give a drive such as E:, or a folder such as E:\\data.")
         if entry["file"] and not is_below(entry["file"]):
             raise bad_value(f"{what} file", entry["file"], "Give the path of a file below the folder.")
+        if entry["access"] == "write" and entry["file"]:
+            remedy = "Leave it out: with access write a file of the testbed's own is used."
+            raise bad_value(f"{what} file", entry["file"], remedy)
+        if has_own_file(entry) and entry["benchmark_file_mib"] < 1:
+            raise bad_value(f"{what} benchmark_file_mib", entry["benchmark_file_mib"], "Give a size in MiB.")
+        if has_own_file(entry) and not params["state_dir"]:
+            remedy = "Name a folder on the controller for the record of what is made on the host."
+            raise bad_value("existing_storage_state_dir", None, remedy)
     entries: list[dict[str, Any]] = params["entries"]
     return entries
+
+
+def has_own_file(entry: dict[str, Any]) -> bool:
+    """Whether a file of the testbed's own is written for it."""
+    return bool(entry["kind"] == "volume" and entry["access"] == "write")
 
 
 def folder_of(entry: dict[str, Any]) -> str:
@@ -137,11 +154,14 @@ def _same(key: str, disk: Disk, value: str) -> bool:
     return plain_serial(disk["serial"]) == plain_serial(value) if key == "serial" else disk["unique_id"] == value
 
 
-def disk_layer(entry: dict[str, Any], disk: Disk) -> Layer:
+def disk_layer(entry: dict[str, Any], state: State) -> Layer:
+    """Raises what the guard has against it: of reading, or of overwriting."""
+    disk = disk_of(state, entry)
     identity = {key: value for key, value in (("unique_id", disk["unique_id"]), ("serial", disk["serial"])) if value}
     detail = {"model": disk["name"], "bus": disk["bus"], "style": disk["style"]}
     layer = _layer(entry, drive_path(disk["number"]), disk["size_bytes"], identity, detail)
-    refuse({**layer, "host": "this host"}, refusals(layer, disk))
+    here: Layer = {**layer, "host": "this host"}
+    refuse(here, judge(state, here)[0] if entry["access"] == "write" else refusals(layer, disk))
     return layer
 
 
@@ -180,10 +200,10 @@ def _layer(
         "kind": entry["layer_kind"],
         "path": path,
         "parent": entry["parent"] or None,
-        "purpose": "read",
+        "purpose": "scratch" if entry["access"] == "write" else "read",
         "size_bytes": size_bytes,
         "identity": identity,
-        "detail": {"provider": "existing", "existing": entry["kind"], "access": "read", **detail},
+        "detail": {"provider": "existing", "existing": entry["kind"], "access": entry["access"], **detail},
     }
 
 

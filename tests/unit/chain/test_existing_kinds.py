@@ -17,7 +17,14 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients impo
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import directions
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, expand, offers
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import (
+    check,
+    devices,
+    doctor,
+    drawing,
+    expand,
+    offers,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.stages import existing_storage
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import diagnosis
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import existing
@@ -115,6 +122,20 @@ def test_show_draws_it_in_words(kind):
     assert "sixteen" not in drawing.as_yaml(testbed)
 
 
+def test_windows_storage_may_be_written_to():
+    volume = {**EXAMPLES["volume"], "access": "write", "benchmark_file": "3MiB"}
+    del volume["file"]
+    testbed = expanded(lab_with("volume", volume))
+    (entry,) = testbed.hosts["host01"].variables["existing_storage_entries"]
+    assert (entry["access"], entry["benchmark_file_mib"], entry["folder"]) == ("write", 3, "E:\\vms")
+    assert testbed.layers[0]["purpose"] == "scratch" and "in a file of its own" in testbed.layers[0]["what"]
+    assert devices.lost(testbed) == []
+    testbed = expanded(lab_with("disk", {"unique_id": "6001405A37", "access": "write"}))
+    assert (testbed.layers[0]["purpose"], testbed.layers[0]["kind"]) == ("scratch", "initiator")
+    (device,) = devices.lost(testbed)
+    assert device.fate == "OVERWRITTEN" and "unique_id 6001405A37" in device.sentence()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_doctor_looks_for_its_server(kind):
     peers = doctor.needs(expanded(lab_with(kind, EXAMPLES[kind])), "host01").get("peers", [])
@@ -138,7 +159,7 @@ def test_diagnose_looks_at_the_way_to_its_server(kind):
     if kind in existing_storage.ELSEWHERE:
         return
     if existing_storage.KINDS[kind].platform == "windows":
-        layer = existing._layer({"parent": None, **entries[0]}, "E:\\a.vhdx", 1, {}, {})
+        layer = existing._layer({"parent": None, "access": "read", **entries[0]}, "E:\\a.vhdx", 1, {}, {})
     else:
         plain = {key: option.get("default") for key, option in attached.SPEC["entries"]["options"].items()}
         layer = attached._layer({**plain, **entries[0]}, path="/p", size_bytes=1, identity={})

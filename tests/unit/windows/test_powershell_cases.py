@@ -89,6 +89,7 @@ def test_script_succeeds_once_and_what_is_one_cmdlet_is_refused_by_it(script):
         assert {("refusing", False), ("refusing_and_ending", False)} <= outcomes or script in (
             "engine_list",
             "engine_status",
+            "own_look",
             "volume_look",
         )
 

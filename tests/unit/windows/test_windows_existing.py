@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import win_existing, win_state
@@ -222,3 +223,165 @@ def test_what_is_of_windows_itself_or_is_offline_is_not_offered(host):
     assert {"kind": "volume", "path": "E:"} in entries and {"kind": "volume", "path": "C:"} not in entries
     ids = [entry["unique_id"] for entry in entries if entry["kind"] == "disk"]
     assert ids == ["FAKE-RAM-1", "FAKE-LUN-2", "6001405AABB"]
+
+
+# ---------------------------------------------------------------- written to
+
+OWN = {
+    "name": "data",
+    "kind": "volume",
+    "layer_kind": "datastore",
+    "folder": "E:\\vms",
+    "access": "write",
+    "benchmark_file_mib": 3,
+}
+PLACE = "E:\\vms\\storlab.tb+data"
+FILE = f"{PLACE}\\storlab-benchmark.dat"
+BLANK = {**OTHERS, "unique_id": "6001405ABLANK", "partitions": [], "volumes": {}, "serial": "S37"}
+WRITE = {**READ, "read_percent": 30}
+
+
+def own(host, tmp_path, **more) -> dict:
+    return host.run(
+        module=win_existing, **{"entries": [OWN], "state_dir": str(tmp_path / "state"), "testbed_id": "tb", **more}
+    )
+
+
+def entries_of(host) -> dict:
+    return {entry["name"]: entry for entry in host.data()["disks"]["3"]["volumes"]["E"]["entries"]}
+
+
+def test_a_file_of_our_own_is_made_measured_and_gone(host, tmp_path):
+    before = entries_of(host)
+    planned = own(host, tmp_path, check=True)
+    assert [step["op"] for step in planned["steps"]] == ["make", "write"] and entries_of(host) == before
+    assert not list((tmp_path / "state").glob("windows/*"))
+    made = own(host, tmp_path)
+    assert made["changed"] and [step["op"] for step in made["steps"]] == ["make", "write"]
+    (layer,) = made["layers"]
+    assert (layer["path"], layer["purpose"], layer["size_bytes"]) == (FILE, "scratch", 3 * MIB)
+    now = entries_of(host)
+    assert {name: now[name] for name in before} == before and len(now) == len(before) + 3
+    again = own(host, tmp_path)
+    assert not again["changed"] and again["layers"] == made["layers"]
+    (point,) = measured(run(host, [{**layer, "host": "win01"}], workload=WRITE, prepare={"fill": True}))
+    result = host.result(point)
+    assert result["write"]["ios"] > 0 and result["preparation"]["filled"] is True
+    assert result["preparation"]["storage_cache"] == "unknown" and "cache_unknown" in result["flags"]
+    assert {key for key, count in host.data()["written"].items() if count} == {FILE}
+    gone = own(host, tmp_path, entries=[], state="absent", layers=[layer])
+    assert gone["changed"] and gone["kept"] == [] and entries_of(host) == before
+    assert not own(host, tmp_path, entries=[], state="absent")["changed"]
+
+
+def test_a_folder_is_known_by_its_published_layer_and_another_size_is_followed(host, tmp_path):
+    before = entries_of(host)
+    (layer,) = own(host, tmp_path)["layers"]
+    lost = {"state_dir": str(tmp_path / "other"), "layers": [layer]}
+    larger = own(host, tmp_path, **lost, entries=[{**OWN, "benchmark_file_mib": 5}])
+    assert [step["op"] for step in larger["steps"]] == ["write"] and larger["layers"][0]["size_bytes"] == 5 * MIB
+    renamed = own(host, tmp_path, **lost, entries=[{**OWN, "name": "new"}])
+    assert [step["op"] for step in renamed["steps"]] == ["remove", "make", "write"]
+    assert (
+        own(host, tmp_path, state_dir=lost["state_dir"], entries=[], state="absent")["changed"]
+        and entries_of(host) == before
+    )
+
+
+def test_what_is_killed_before_the_stamp_is_put_right(host, tmp_path):
+    before = entries_of(host)
+    own(host, tmp_path)
+    # As a call leaves it that is killed right behind the folder: on record, without a stamp.
+    (record,) = (tmp_path / "state" / "windows").glob("existing-*.json")
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["folders"]["data"]["stamped"] = False
+    record.write_text(json.dumps(content), encoding="utf-8")
+    disks = host.data()["disks"]
+    volume = disks["3"]["volumes"]["E"]
+    volume["entries"] = [entry for entry in volume["entries"] if not entry["name"].startswith("vms\\storlab.tb+data\\")]
+    host.change(disks=disks)
+    assert [step["op"] for step in own(host, tmp_path)["steps"]] == ["make", "write"]
+    assert own(host, tmp_path, entries=[], state="absent")["changed"] and entries_of(host) == before
+
+
+@pytest.mark.parametrize(
+    ("theirs", "more", "expected"),
+    [
+        ([{"name": "vms\\storlab.tb+data", "size_bytes": None}], {}, "folder_foreign"),
+        ([{"name": "vms\\storlab.tb+data", "size_bytes": 7}], {}, "folder_foreign"),
+        ([{"name": "full", "size_bytes": 26 * MIB}], {}, "space_short"),
+        ([], {"entries": [{**OWN, "folder": "Q:\\vms"}]}, "folder_missing"),
+        ([], {"entries": [{**OWN, "file": "one.vhdx"}]}, "bad_value"),
+        ([], {"entries": [{**OWN, "benchmark_file_mib": 0}]}, "bad_value"),
+        ([], {"state_dir": None}, "bad_value"),
+    ],
+)
+def test_a_file_of_our_own_is_refused_and_nothing_is_made(host, tmp_path, theirs, more, expected):
+    disks = host.data()["disks"]
+    disks["3"]["volumes"]["E"]["entries"] += theirs
+    host.change(disks=disks)
+    before = entries_of(host)
+    result = own(host, tmp_path, **more)
+    assert code(result) == expected, result
+    assert entries_of(host) == before and not host.calls("own_new") and not host.calls("file_write")
+
+
+def change_entry(host, name: str, change: dict) -> None:
+    disks = host.data()["disks"]
+    entries = disks["3"]["volumes"]["E"]["entries"]
+    next(entry for entry in entries if entry["name"] == f"vms\\storlab.tb+data{name}").update(change)
+    host.change(disks=disks)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("\\.storlab-owner.json", {"text": '{"token": "theirs"}'}, "folder_foreign"),
+        ("\\.storlab-owner.json", {"text": "no stamp"}, "folder_foreign"),
+        ("", {"link": True}, "folder_foreign"),
+        ("\\storlab-benchmark.dat", {"link": True}, "wrong_size"),
+        ("\\storlab-benchmark.dat", {"size_bytes": 4 * MIB}, "wrong_size"),
+    ],
+)
+def test_what_is_not_proven_ours_is_not_written_and_stays(host, tmp_path, name, change, expected):
+    (layer,) = own(host, tmp_path)["layers"]
+    change_entry(host, name, change)
+    before = entries_of(host)
+    result = run(host, [{**layer, "host": "win01"}], workload=WRITE, testbed_id="tb")
+    assert code(result) == expected, result
+    assert host.calls("engine_start") == 0 and entries_of(host) == before
+    gone = own(host, tmp_path, entries=[], state="absent", layers=[layer])
+    if "size_bytes" not in change:
+        assert gone["kept"] and entries_of(host) == before
+
+
+def test_what_others_put_into_the_folder_stays_and_is_named(host, tmp_path):
+    own(host, tmp_path)
+    disks = host.data()["disks"]
+    disks["3"]["volumes"]["E"]["entries"].append({"name": "vms\\storlab.tb+data\\letter.txt", "size_bytes": 7})
+    host.change(disks=disks)
+    before = entries_of(host)
+    gone = own(host, tmp_path, entries=[], state="absent")
+    assert gone["kept"] == [f"{PLACE}\\letter.txt"] and entries_of(host) == before
+
+
+def test_iometer_is_refused_in_a_folder_of_others(host, tmp_path):
+    (layer,) = own(host, tmp_path)["layers"]
+    given = {"engine": "iometer", "windows": {"program": IOMETER}, "workload": WRITE, "testbed_id": "tb"}
+    assert code(run(host, [{**layer, "host": "win01"}], **given)) == "workload_unsupported"
+    assert host.calls("engine_start") == 0
+
+
+def test_a_blank_disk_is_overwritten_and_one_in_use_is_not(host, tmp_path):
+    entry = {**DISK, "access": "write"}
+    before = host.data()["disks"]
+    used = host.run(module=win_existing, entries=[entry])
+    assert code(used) == "device_mounted" and host.data()["disks"] == before
+    host.change(disks={**before, "4": copy.deepcopy(BLANK)})
+    result = host.run(module=win_existing, entries=[{**entry, "unique_id": BLANK["unique_id"]}])
+    (layer,) = result["layers"]
+    assert not result["changed"] and (layer["path"], layer["purpose"]) == ("\\\\.\\PhysicalDrive4", "scratch")
+    (point,) = measured(run(host, [{**layer, "host": "win01"}], workload=WRITE, prepare={"fill": True}))
+    measured_point = host.result(point)
+    assert measured_point["write"]["ios"] > 0 and "cache_unknown" in measured_point["flags"]
+    assert {key for key, count in host.data()["written"].items() if count} == {layer["path"]}

@@ -68,8 +68,28 @@ BUILT_IN = {
 COMMON = {"erroraction"}
 READERS = {"foreach-object", "where-object", "select-object", "test-path", "convertfrom-json", "new-object"}
 # What only reads; and what makes, does and undoes one thing that takes more than one cmdlet.
-READING = {"state", "aim_list", "engine_host", "engine_status", "engine_list", "file_read", "volume_look", "zero_look"}
-LONGER = {"file_write", "folder_remove", "aim_run", "folder_private", "engine_start", "engine_run", "engine_remove"}
+READING = {
+    "state",
+    "aim_list",
+    "engine_host",
+    "engine_status",
+    "engine_list",
+    "file_read",
+    "own_look",
+    "volume_look",
+    "zero_look",
+}
+LONGER = {
+    "own_new",
+    "own_remove",
+    "file_write",
+    "folder_remove",
+    "aim_run",
+    "folder_private",
+    "engine_start",
+    "engine_run",
+    "engine_remove",
+}
 # Functions of parts that change nothing.
 READING_PARTS = {
     "assert-windowspowershell",
@@ -88,6 +108,7 @@ SILENT = {
     "engine_run": {"stop-process", "wait-process"},
     "engine_start": {"get-scheduledtask"},
     "engine_status": {"get-item", "get-scheduledtask", "get-scheduledtaskinfo"},
+    "own_look": {"get-item", "get-volume"},
     "volume_look": {"get-childitem", "get-item", "get-volume"},
 }
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))

@@ -106,14 +106,19 @@ def write(place: str, folder: str, token: str, size: int) -> None:
 
 def refuse_full(space: os.statvfs_result, size: int, what: str) -> None:
     """Raises space_short unless a tenth of the file system stays free."""
-    free, reserve = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize * RESERVE_PERCENT // 100
-    if free - size < reserve:
+    refuse_short(space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize, size, what)
+
+
+def refuse_short(free_bytes: int, whole_bytes: int, size: int, what: str) -> None:
+    """As refuse_full, of numbers."""
+    reserve = whole_bytes * RESERVE_PERCENT // 100
+    if free_bytes - size < reserve:
         raise Failure(
             "space_short",
-            f"{size // MIB} MiB in {what} would leave {(free - size) // MIB} MiB free, and {reserve // MIB} MiB ({RESERVE_PERCENT} %) stay free.",
+            f"{size // MIB} MiB in {what} would leave {(free_bytes - size) // MIB} MiB free, and {reserve // MIB} MiB ({RESERVE_PERCENT} %) stay free.",
             "Set a smaller benchmark_file, or free space on that storage.",
             needed_bytes=size,
-            available_bytes=free,
+            available_bytes=free_bytes,
         )
 
 

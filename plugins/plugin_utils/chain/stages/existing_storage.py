@@ -53,7 +53,7 @@ KINDS = {
         ("server", "share", "smb_version", "user", "password", "domain", "mount_options", "file", OWN_SIZE),
         NEEDED["smb"],
     ),
-    "volume": Kind("datastore", ("path", "file"), ("path",), "windows"),
+    "volume": Kind("datastore", ("path", "file", OWN_SIZE), ("path",), "windows"),
 }
 # The role datastore publishes it, as it does every datastore of an ESXi host.
 STORE = "esxi_datastore"
@@ -61,6 +61,8 @@ STORE = "esxi_datastore"
 PROVIDERS = {"linux": "linux", "windows": "windows"}
 # The names of platforms, for sentences.
 PLATFORMS = {"linux": "Linux", "windows": "Windows", "esxi": "ESXi"}
+# Kinds that are a disk as a whole.
+DISKS = ("device", "disk")
 # Kinds outside of guests: inside of them both are of kind guest.
 OUTSIDE = ("device", "path")
 # An address with a port or without; one of IPv6 is in brackets.
@@ -77,7 +79,7 @@ RENAMED = {
     "nfs": OWN,
     "path": {"path": "folder", **OWN},
     "smb": OWN,
-    "volume": {"path": "folder"},
+    "volume": {"path": "folder", **OWN},
 }
 Entry = dict[str, Any]
 
@@ -282,7 +284,7 @@ def _words(entry: Entry) -> str:
 def _use(entry: Entry) -> str:
     if not written(entry):
         return "only read"
-    return "written to" if entry.get("kind") == "device" else "written to in a file of its own"
+    return "written to" if entry.get("kind") in DISKS else "written to in a file of its own"
 
 
 def commands(entries: list[Entry]) -> list[str]:
@@ -378,9 +380,6 @@ def _on_windows(variable: str, entry: Entry) -> list[Problem]:
         )
     if file and not is_below(str(file)):
         wrong.append(Problem(f"{variable}.file", shown(file), "", "write the path of a file below the folder"))
-    if written(entry):
-        why = f"but storage of kind {entry['kind']} is only read"
-        wrong.append(Problem(f"{variable}.access", "'write'", why, "remove it"))
     return wrong
 
 
@@ -570,7 +569,7 @@ def _attached(testbed: Testbed, host: Host) -> Iterator[Device]:
         if isinstance(entry, dict)
     }
     for place, entry in enumerate(mappings(host.variables.get(VARIABLE))):
-        if entry.get("kind") != "device" or entry.get("access") != "write":
+        if entry.get("kind") not in DISKS or entry.get("access") != "write":
             continue
         name = str(entry.get("name"))
         index = described.get(name, described.get(name.removesuffix(f"-{host.name}")))
