@@ -19,10 +19,12 @@ INVENTORIES = sorted(path for path in (ROOT / "inventories").iterdir() if path.i
 LAYERS = {
     "embedded": "backing-bench:target01 backing-ds1:target01 target-bench:target01 target-ds1:target01 initiator-bench:hypervisor01 "
     "initiator-ds1:hypervisor01 datastore-ds1:hypervisor01 guest-guest01:guest01",
+    "existing_datastore": "datastore-datastore1:esxi01 guest-guest01:guest01",
     "existing_guest": "guest-disk:guest01 guest-data:guest01",
     "existing_lun": "initiator-lun:client01",
     "existing_nas": "datastore-nas:client01",
     "existing_smb": "datastore-share:client01",
+    "existing_windows": "initiator-array:win01 datastore-data:win01",
     "lab_linux": "backing-bench:target01 backing-ds1:target01 target-bench:target01 target-ds1:target01 initiator-bench:client01 "
     "initiator-ds1:client01 datastore-ds1:client01",
     "lab_linux_esxi": "backing-bench:target01 backing-ds1:target01 target-bench:target01 target-ds1:target01 initiator-ds1:esxi01 "
@@ -36,10 +38,12 @@ LAYERS = {
 MOST_LINES = {
     # Nine of each are of experiments.
     "embedded": (29, 55),
+    "existing_datastore": (8, 27),
     "existing_guest": (7, 15),
     "existing_lun": (6, 14),
     "existing_nas": (6, 14),
     "existing_smb": (6, 14),
+    "existing_windows": (7, 18),
     "lab_linux": (9, 22),
     "lab_linux_esxi": (11, 29),
     "lab_linux_kvm": (18, 34),
