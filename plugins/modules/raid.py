@@ -42,7 +42,7 @@ options:
         type: str
         required: true
       level:
-        description: RAID level. V(0), V(1) and V(10) need 2, 2 and 4 members at least, V(5) and V(6) 3 and 4.
+        description: RAID level. V(0), V(1) and V(10) need 1, 2 and 4 members at least, V(5) and V(6) 3 and 4. V(0) of one member is a single drive.
         type: int
         choices: [0, 1, 5, 6, 10]
         required: true

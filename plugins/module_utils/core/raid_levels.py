@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# The fewest members of each level, and the module of the kernel that runs it.
-FEWEST = {0: 2, 1: 2, 5: 3, 6: 4, 10: 4}
+# The fewest members of each level, and the module of the kernel that runs it. Level 0 of one member is a single drive that is measured as an array is.
+FEWEST = {0: 1, 1: 2, 5: 3, 6: 4, 10: 4}
 MODULES = {0: "raid0", 1: "raid1", 5: "raid456", 6: "raid456", 10: "raid10"}
 PARITY = (5, 6)
 # mdadm's own default.
@@ -33,7 +33,7 @@ def words(level: object, members: object, chunk: int | None) -> str:
     """'RAID 10 of 4 disks in chunks of 64 KiB'; chunk in KiB, None: mdadm's own."""
     count = len(members) if isinstance(members, (list, tuple)) else 0
     chunks = "" if level == 1 else f" in chunks of {chunk or CHUNK_KIB} KiB"
-    return f"RAID {level} of {count} disks{chunks}"
+    return f"RAID {level} of {count} {'disk' if count == 1 else 'disks'}{chunks}"
 
 
 def faults(array: Mapping[str, Any], members: int) -> list[tuple[str, Any, str, str]]:

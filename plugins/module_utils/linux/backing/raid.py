@@ -380,6 +380,8 @@ class Arrays:
                 *([f"--chunk={chunk_bytes(array) // 1024}"] if chunk_bytes(array) else []),
                 *([f"--bitmap={array['bitmap']}"] if array["level"] else []),
                 *(["--assume-clean"] if array["assume_clean"] and array["level"] else []),
+                # mdadm takes a single member for a mistake unless it is told otherwise.
+                *(["--force"] if len(paths) == 1 else []),
                 *paths,
             ],
             timeout_s=COMMAND_S,

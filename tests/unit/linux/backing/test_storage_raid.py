@@ -566,6 +566,15 @@ def test_made_as_described_and_taken_away_again(kernel, arrays):
     assert mine.recorded == {} and planned(arrays, described, present=False) == []
 
 
+def test_a_single_drive_is_an_array_of_one_member(kernel, arrays):
+    """mdadm refuses one member unless it is forced (Create.c); test_made_as_described holds that nothing else is."""
+    # The transcript is of an array of two.
+    with pytest.raises(Failure, match="its members are /dev/vdb, /dev/vdc instead of /dev/vdb"):
+        apply(arrays, [wanted(0, 1, chunk_kib=64)])
+    (made,) = [line for line in changes(kernel) if "--create" in line]
+    assert made.endswith(" --level=0 --raid-devices=1 --chunk=64 --force /dev/vdb")
+
+
 MEMBERS = ("/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde")
 
 
@@ -862,6 +871,10 @@ def test_arrays_that_are_not_there_yet_are_predicted(arrays):
     ("more", "sentence"),
     [
         ({"members": [{"serial": "a"}]}, "raid_arrays slow members is 1, but RAID 10 needs at least 4: name more."),
+        (
+            {"level": 1, "chunk_kib": None, "members": [{"serial": "a"}]},
+            "raid_arrays slow members is 1, but RAID 1 needs at least 2: name more.",
+        ),
         (
             {"members": [{"serial": text} for text in "abcde"]},
             "raid_arrays slow members is 5, but RAID 10 mirrors pairs: name an even number.",
