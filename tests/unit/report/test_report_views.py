@@ -153,7 +153,7 @@ def test_a_heat_map_has_a_field_a_pair_and_marks_the_most(report, choices):
 
 
 @pytest.fixture
-def both_ways(run):
+def run_both_ways(run):
     """The run with the matrix of backing-bench once more through the page cache, where the figures of a pair are those of the pair mirrored."""
     both = copy.deepcopy(run)
     matrix = {
@@ -171,7 +171,12 @@ def both_ways(run):
         twin["workload_id"] = result["workload_id"] + "-cached"
         twin["point_id"] = f"backing-bench.{twin['workload_id']}.r{repetition}"
         both.results.append(twin)
-    return model.build(both)
+    return both
+
+
+@pytest.fixture
+def both_ways(run_both_ways):
+    return model.build(run_both_ways)
 
 
 def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways):
@@ -207,6 +212,36 @@ def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways)
         for number in (0, 1)
     )
     assert {"0.06", "0.50"} <= direct == cached
+
+
+def test_how_far_the_repetitions_of_both_surfaces_are_apart_is_said(run_both_ways):
+    both_ways = model.build(run_both_ways)
+    panel = views.matrix.view(both_ways, views.base.Choices(both_ways)).panels[0]
+    wanted: dict = {True: {}, False: {}}
+    for result in run_both_ways.results:
+        workload = result["workload"]
+        if (result["layer"], workload["read_percent"], workload["random_percent"]) == ("backing-bench", 100, 0):
+            field = (workload["queue_depth"], workload["workers"])
+            wanted[workload["direct"]].setdefault(field, []).append(result["read"]["iops"])
+    spans = {
+        direct: [(max(rates) - min(rates)) / statistics.median(rates) for _field, rates in sorted(fields.items())]
+        for direct, fields in wanted.items()
+    }
+    assert len(spans[True]) == 9 and spans[True] != spans[False]
+    for column, direct in ((4, True), (5, False)):
+        assert [row[2][column].value for row in panel.table.rows] == pytest.approx(spans[direct])
+    said = [f"{100 * statistics.median(spans[direct]):.2g} %" for direct in (True, False)]
+    assert panel.note.endswith(
+        f"Slowest and fastest repetition are {said[0]} apart direct and {said[1]} through the page cache (median of the fields)."
+    )
+
+
+def test_a_single_repetition_is_not_called_constant(run_both_ways):
+    run_both_ways.results = [result for result in run_both_ways.results if result["repetition"] == 1]
+    once = model.build(run_both_ways)
+    panel = views.matrix.view(once, views.base.Choices(once)).panels[0]
+    assert "repetition" not in panel.note
+    assert {row[2][column].value for row in panel.table.rows for column in (4, 5)} == {None}
 
 
 def test_a_matrix_that_was_measured_one_way_has_no_second_surface(report, choices):

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import statistics
+
 from ....module_utils.core import units
 from ....module_utils.workload.workload import Workload
+from ...store.cells import Cell
 from .. import charts
 from ..nouns import Report
 from ..sentences import workload_words
@@ -25,15 +28,30 @@ def panels_of(report: Report, choices: Choices) -> list[Panel]:
             continue
         buffered = cells_of(twin)
         for layer, cells in cells_of(points).items():
-            sides = [
-                {point: rate for point, own in side.items() if (rate := own.value("iops"))}
-                for side in (cells, buffered.get(layer, {}))
-            ]
+            measured = (cells, buffered.get(layer, {}))
+            sides = [{point: rate for point, own in side.items() if (rate := own.value("iops"))} for side in measured]
             both = sorted(sides[0].keys() & sides[1].keys())
             if len(both) >= LEAST_FIELDS:
                 ident = f"b{index}-{choices.layers[layer]}"
-                panels.append(_panel(ident, layer, common, sides, both, choices))
+                spans = [
+                    {point: span for point in both if (span := _span(side[point])) is not None} for side in measured
+                ]
+                panels.append(_panel(ident, layer, common, sides, spans, both, choices))
     return panels
+
+
+def _span(cell: Cell) -> float | None:
+    """How far the IOPS of the repetitions are apart, as a share of their median; None for a single one."""
+    figure = cell.figure("iops")
+    return (figure.high - figure.low) / figure.value if figure and cell.repetitions > 1 else None
+
+
+def _constancy(spans: list[dict[Field, float]]) -> str:
+    """How constant both surfaces are, in a sentence; empty where nothing was repeated."""
+    if not all(spans):
+        return ""
+    direct, cached = (units.percent(statistics.median(side.values())) for side in spans)
+    return f" Slowest and fastest repetition are {direct} apart direct and {cached} through the page cache (median of the fields)."
 
 
 def _panel(
@@ -41,10 +59,11 @@ def _panel(
     layer: str,
     common: Workload,
     sides: list[dict[Field, float]],
+    spans: list[dict[Field, float]],
     both: list[Field],
     choices: Choices,
 ) -> Panel:
-    """sides: the IOPS of each field, direct and through the page cache; both: the fields that both have."""
+    """sides: the IOPS of each field, direct and through the page cache; spans: how far its repetitions are apart; both: the fields that both have."""
     columns, rows = ([*dict.fromkeys(sorted(point[place] for point in both))] for place in (0, 1))
     values = [side[point] for side in sides for point in both]
     ratios = {point: sides[1][point] / sides[0][point] for point in both}
@@ -79,12 +98,18 @@ def _panel(
         f"{choices.only(layer)} {choices.pattern(common)}",
         [*drawn, Picture("M-iops", "Through the page cache over direct", between)],
         [],
-        _table(heading, sides, both, ratios),
-        f"Both surfaces have the same shades. The page cache is faster in {more} of {len(both)} fields.",
+        _table(heading, sides, spans, both, ratios),
+        f"Both surfaces have the same shades. The page cache is faster in {more} of {len(both)} fields.{_constancy(spans)}",
     )
 
 
-def _table(heading: str, sides: list[dict[Field, float]], both: list[Field], ratios: dict[Field, float]) -> Table:
+def _table(
+    heading: str,
+    sides: list[dict[Field, float]],
+    spans: list[dict[Field, float]],
+    both: list[Field],
+    ratios: dict[Field, float],
+) -> Table:
     rows = [
         (
             "",
@@ -93,9 +118,18 @@ def _table(heading: str, sides: list[dict[Field, float]], both: list[Field], rat
                 cell(point[0], str(point[0])),
                 *(cell(side[point], units.iops(side[point])) for side in sides),
                 cell(ratios[point], units.significant(ratios[point])),
+                *(cell(side.get(point), units.percent(side.get(point))) for side in spans),
             ],
         )
         for point in both
     ]
-    numbers = ("Workers", "Queue depth", "direct, IOPS", "page cache, IOPS", "ratio")
+    numbers = (
+        "Workers",
+        "Queue depth",
+        "direct, IOPS",
+        "page cache, IOPS",
+        "ratio",
+        "repetitions apart, direct",
+        "repetitions apart, page cache",
+    )
     return Table(f"Direct and through the page cache: {heading}", [(text, True) for text in numbers], rows)
