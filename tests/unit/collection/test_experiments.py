@@ -142,7 +142,9 @@ def _losses(result: dict) -> int:
 
 
 def test_e5_is_on_the_drives_that_a_lab_names_and_says_so_where_it_is_scaled_down(shown):
-    rc, full = shown("lab_local", "-e", json.dumps({"testbed_e5": {"members": MEMBERS}}), of="e5")
+    # More that is measured does not make the experiment a smaller one.
+    more = {"parity": {"level": 5}, "sequential_direct": 4}
+    rc, full = shown("lab_local", "-e", json.dumps({"testbed_e5": {"members": MEMBERS, **more}}), of="e5")
     assert rc == 0 and full["testbed_id"] == "e5"
     assert _losses(full) == 3 and full["drawing"][1].startswith("└─ backing-e5 on target01: RAID 0 of 3 disks")
     (array,) = full["hosts"]["target01"]["variables"]["raid_arrays"]
@@ -176,8 +178,15 @@ def test_e5_on_a_windows_target_is_refused(shown):
             {"members": MEMBERS, "ranges": "4g"},
             "testbed_e5.ranges is not a known key of this experiment: use chunk, depths",
         ),
-        ({"members": MEMBERS, "drives": [2, 4]}, "testbed_e5.drives is [2, 4]: use numbers from 2 to 3"),
-        ({"members": MEMBERS, "drives": [1, 3]}, "testbed_e5.drives is [1, 3]: use numbers from 2 to 3"),
+        ({"members": MEMBERS, "drives": [2, 4]}, "testbed_e5.drives is [2, 4]: use numbers from 1 to 3"),
+        ({"members": MEMBERS, "drives": [0, 3]}, "testbed_e5.drives is [0, 3]: use numbers from 1 to 3"),
+        (
+            {"members": MEMBERS, "sequential_direct": True},
+            "testbed_e5.sequential_direct is True: write the queue depth",
+        ),
+        ({"members": MEMBERS, "parity": True}, "testbed_e5.parity is True: write the level, 5 or 6, and two or more"),
+        ({"members": MEMBERS, "parity": {"level": 1}}, "testbed_e5.parity is {'level': 1}: write the level, 5 or 6"),
+        ({"members": MEMBERS, "parity": {"stripe_caches": [256, 256]}}, "and two or more different sizes"),
     ],
 )
 def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, sentence):
@@ -185,13 +194,84 @@ def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, s
     assert rc == 2 and sentence in " ".join(result["msg"].split())
 
 
+def e5_afterwards(tmp_path: Path, said: dict) -> tuple:
+    """What show says of the drives after RAID 0 was measured, and the facts of the measurements that follow."""
+    plays = yaml.safe_load((BOOKS / "e5_raid0_surfaces.yml").read_text(encoding="utf-8"))
+    names = ("Numbers of drives instead of searches", "The same drives with parity")
+    facts = ("benchmark_sweep", "benchmark_exclude", "benchmark_variants")
+    ask = {"hosts": "target01", "gather_facts": False}
+    ask["tasks"] = [{"ansible.builtin.debug": {"msg": {name: "{{ " + name + " }}" for name in facts}}}]
+    parts = []
+    for name in names:
+        (play,) = [one for one in plays if one["name"] == name]
+        parts += [play, ask]
+    (tmp_path / "after.yml").write_text(yaml.safe_dump(parts), encoding="utf-8")
+    book = tmp_path / "book.yml"
+    imported = (BOOKS / "e5_testbed.yml", tmp_path / "after.yml", ROOT / "playbooks" / "show.yml")
+    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in imported]), encoding="utf-8")
+    rc, document, _said = show_testbed.run(
+        ROOT / "inventories" / "lab_local", "-e", json.dumps({"testbed_e5": said}), playbook=str(book)
+    )
+    assert rc == 0
+    results = [
+        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
+    ]
+    return next(one for one in results if "drawing" in one), [
+        one["msg"] for one in results if isinstance(one.get("msg"), dict) and "benchmark_sweep" in one["msg"]
+    ]
+
+
+def test_e5_measures_drives_past_the_page_cache_and_parity_when_they_are_asked_for(tmp_path):
+    parity = {"level": 6, "stripe_caches": [512, 64, 8192]}
+    members = [*MEMBERS, {"serial": "Z1F0C00Y"}]
+    said = {"members": members, "drives": [3, 1], "sequential_direct": 7, "parity": parity}
+    shown, (drives, writes) = e5_afterwards(tmp_path, said)
+    assert shown["drawing"][1].startswith("└─ backing-e5 on target01: RAID 6 of 4 disks")
+    (array,) = shown["hosts"]["target01"]["variables"]["raid_arrays"]
+    assert (array["level"], array["stripe_cache"], array["members"]) == (6, 512, members)
+    assert [(entry["name"], entry["vars"]) for entry in drives["benchmark_variants"]] == [
+        ("3-drives", {"drives": 3}),
+        ("1-drives", {"drives": 1}),
+    ]
+    shipped = profile.find("e5_sequential", [str(ROOT / "roles" / "benchmark" / "files" / "profiles")], yaml.safe_load)
+    left = expand_all(shipped["workloads"][:1], drives["benchmark_sweep"], "workloads", drives["benchmark_exclude"])
+    assert sorted((one["direct"], one["queue_depth"], one["read_percent"]) for one in left) == [
+        (False, 1, 0),
+        (False, 1, 100),
+        (True, 7, 0),
+        (True, 7, 100),
+    ]
+    assert [(entry["name"], entry["vars"]) for entry in writes["benchmark_variants"]] == [
+        ("stripe-cache-512", {"pages": 512}),
+        ("stripe-cache-64", {"pages": 64}),
+        ("stripe-cache-8192", {"pages": 8192}),
+    ]
+    files = {Path(entry["tasks_file"]) for one in (drives, writes) for entry in one["benchmark_variants"]}
+    # The folder of these playbooks is not the one of the book that imports the plays here.
+    assert {path.parent.name for path in files} == {"tasks"} and len(files) == 2
+    assert all((BOOKS / "tasks" / path.name).is_file() for path in files)
+    written = expand_all(shipped["workloads"][:1], writes["benchmark_sweep"], "workloads", writes["benchmark_exclude"])
+    assert {(one["direct"], one["read_percent"]) for one in written} == {(True, 0)} and len(written) == 2
+
+
+def test_e5_without_parity_leaves_raid_0_alone(tmp_path):
+    shown, (drives, after) = e5_afterwards(tmp_path, {"members": MEMBERS})
+    assert shown["testbed_id"] == "e5" and shown["drawing"][1].startswith(
+        "└─ backing-e5 on target01: RAID 0 of 3 disks"
+    )
+    assert after == drives and drives["benchmark_sweep"] == {} and drives["benchmark_exclude"] == []
+    # The single drive and all of them belong to the original's column of drives.
+    assert [entry["vars"]["drives"] for entry in drives["benchmark_variants"]] == [1, 2, 3]
+
+
 E4 = {"origin": {"serial": "Z1F0A7QK"}, "fast": {"naa": "5000c500a1b2c3d4"}}
 
 
 def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down(shown):
-    rc, full = shown("lab_linux_kvm", "-e", json.dumps({"testbed_e4": E4}), of="e4")
+    rc, full = shown("lab_linux_kvm", "-e", json.dumps({"testbed_e4": {**E4, "guest": False}}), of="e4")
     assert rc == 0 and full["testbed_id"] == "e4"
     assert _losses(full) == 2 and full["drawing"][1].startswith("└─ backing-e4 on target01: the origin alone")
+    assert len(full["layers"]) == 1
     (cache,) = full["hosts"]["target01"]["variables"]["cache_tier_caches"]
     assert {key: cache[key] for key in (*E4, "mode", "cached", "purpose")} == {
         **E4,
@@ -205,6 +285,31 @@ def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down
     assert (cache["origin"], cache["fast"]) == ({"serial": "e4-slow"}, {"serial": "e4-fast"})
 
 
+CHAIN_OF_E4 = [
+    ("backing-e4", "target01", "data"),
+    ("target-e4", "target01", "data"),
+    ("initiator-e4", "hypervisor01", "data"),
+    ("datastore-e4", "hypervisor01", "scratch"),
+    ("guest-e4", "guest01", "scratch"),
+]
+
+
+OF_MOLECULE = yaml.safe_load((ROOT / "molecule" / "e4" / "vars.yml").read_text(encoding="utf-8"))["testbed_e4"]
+
+
+@pytest.mark.parametrize(
+    ("inventory", "said", "size_mib"),
+    [("lab_linux_kvm", {**E4, "disk": "7GiB"}, 7168), ("embedded", OF_MOLECULE, 8)],
+)
+def test_e4_is_measured_in_a_guest_where_the_lab_has_one(shown, inventory, said, size_mib):
+    """As published. The testbed of the inventory lends its guest and nothing else."""
+    rc, result = shown(inventory, "-e", json.dumps({"testbed_e4": said}), of="e4")
+    assert rc == 0
+    assert [(layer["name"], layer["host"], layer["purpose"]) for layer in result["layers"]] == CHAIN_OF_E4
+    guests = [guest for host in result["hosts"].values() for guest in host["variables"].get("guest_vm_guests") or []]
+    assert [(guest["name"], guest["data_disk"]["size_mib"]) for guest in guests] == [("e4", size_mib)]
+
+
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
@@ -212,7 +317,7 @@ def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down
         ({"origin": E4["origin"]}, "testbed_e4.fast is not set: name the slow disk"),
         (
             {**E4, "ranges": "4g"},
-            "testbed_e4.ranges is not a known key of this experiment: use block, database, fast, mode",
+            "testbed_e4.ranges is not a known key of this experiment: use block, database, disk, fast, guest",
         ),
         ({**E4, "profiles": ["e4_max_ios"]}, "testbed_e4.profiles is ['e4_max_ios']: use some of e4_max_bandwidth"),
         (
@@ -223,6 +328,12 @@ def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down
             {**E4, "database": {"users": 3}},
             "use true or false, or a mapping with some of max_wal_mib, ramp_s, runtime_s",
         ),
+        (
+            {**E4, "guest": True},
+            "testbed_e4.guest is set to True, but no guest is measured: describe one in testbed.guests",
+        ),
+        ({**E4, "guest": {"name": "guest01"}}, "but no guest is measured: describe one in testbed.guests"),
+        ({**E4, "disk": "3GiB"}, "testbed_e4.disk is set to 3GiB, but no guest is measured"),
         ({**E4, "database": {}}, "testbed_e4.database is {}: use true or false, or a mapping with some of max_wal_mib"),
         ({**E4, "fast": E4["origin"]}, "testbed.disks[0].cache.fast.serial is 'Z1F0A7QK', which is the origin"),
     ],
@@ -344,8 +455,9 @@ def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experime
     ]
     assert imported[:2] == [f"{experiment[:2]}_testbed.yml", "../build.yml"]
     # What is compared needs no host, so nothing that goes wrong with it leaves anything built or unreported.
-    end = ["../teardown.yml", "../verify_clean.yml", "../report.yml", "../compare.yml"]
-    assert imported[-len(end) :] == end and imported.count("../compare.yml") == 1
+    compared = imported.count("../compare.yml")
+    end = ["../teardown.yml", "../verify_clean.yml", "../report.yml", *["../compare.yml"] * compared]
+    assert imported[-len(end) :] == end and compared == (2 if experiment == "e5_raid0_surfaces" else 1)
 
 
 # -- what is compared in the end ---------------------------------------------------------------------------------------
@@ -392,10 +504,10 @@ def layer(name: str, host: str = "target01", **more) -> dict:
 
 @pytest.fixture
 def compared(tmp_path):
-    """compared(experiment, *options) -> (rc, what its comparison returned, None where it was left out), of the runs kept in tmp_path / "results"."""
+    """compared(experiment, *options) -> (rc, what its last comparison returned, None where it was left out), of the runs kept in tmp_path / "results"."""
 
-    def ask(experiment: str, *options: str, inventory: str = "embedded") -> tuple:
-        last = yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))[-1]
+    def ask(experiment: str, *options: str, inventory: str = "embedded", place: int = -1) -> tuple:
+        last = yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))[place]
         assert last.pop("ansible.builtin.import_playbook") == "../compare.yml"
         short = experiment if experiment == "e1_windows_esxi" else experiment[:2]
         described = {"import_playbook": str(BOOKS / f"{short}_testbed.yml")}
@@ -604,6 +716,41 @@ def test_e5_sets_more_drives_against_the_least(tmp_path, compared):
         ("12 drives", ("better", 500)),
     ]
     assert result["under_test_same"] == []
+
+
+def test_e5_past_the_page_cache_says_whether_drives_bring_their_number(tmp_path, compared):
+    results, layers, devices = drives_of_e5(1, 2, 3)
+    for result in results:
+        # 3 drives bring 2.2 times as much, which is none of what their number makes of it.
+        if result.get("variant") == "3-drives":
+            for part in {"read", "write", "total"} & result.keys():
+                result[part]["bandwidth_bytes_s"] *= 2.2 / 3
+    keep(tmp_path / "results", "e5-scaled-down", results, layers, devices)
+    depth = next(result["workload"]["queue_depth"] for result in results)
+    said = {"emulated": {"count": 3, "size": "32MiB"}, "drives": [1, 2, 3], "sequential_direct": depth}
+    rc, result = compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said}))
+    assert rc == 0 and of_statements(result) == ["yes", "yes", "no"]
+    assert [one["text"] for one in result["statements"]][1:] == [
+        "Past the page cache 2 drives have 2.0 times the bandwidth of 1.",
+        "Past the page cache 3 drives have 3.0 times the bandwidth of 1.",
+    ]
+
+
+def test_e5_sets_more_stripe_cache_against_the_least(tmp_path, compared):
+    pages = (4096, 64, 512)
+    sides = [(1 + place, {"layer": "backing-e5", "variant": f"stripe-cache-{of}"}) for place, of in enumerate(pages)]
+    under = {
+        f"stripe-cache-{of}": layer("backing-e5", detail={"raid": {"level": 5, "stripe_cache": of}}) for of in pages
+    }
+    layers = {"backing-e5": {**under["stripe-cache-512"], "variants": under}}
+    keep(tmp_path / "results", "e5-scaled-down", measured(sides), layers, {name: {} for name in under})
+    said = {"emulated": {"count": 3, "size": "32MiB"}, "parity": {"stripe_caches": list(pages)}}
+    rc, result = compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said}), place=-2)
+    assert rc == 0 and changes(result) == {"512 pages": ("better", 50), "4096 pages": ("worse", -50)}
+    assert result["under_test_same"] == []
+    # Without parity nothing is compared.
+    del said["parity"]
+    assert compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said}), place=-2) == (0, None)
 
 
 def test_e5_with_one_number_of_drives_has_nothing_to_compare(tmp_path, compared):
