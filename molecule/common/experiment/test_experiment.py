@@ -23,7 +23,7 @@ LEAST = {
     "e1": dict.fromkeys(("ceiling-target01", "backing-e1-raw", "datastore-e1-ram", "datastore-e1-raid10"), 2),
     "e2": dict.fromkeys(("ceiling-target01", "datastore-e2", "datastore-e2-iscsi", "datastore-e2-nfs"), 16),
     "e3": dict.fromkeys(("guest-e3", "guest-e3-raw"), 2),
-    "e4": {"guest-e4": 10},
+    "e4": {"guest-e4": 8},
     "e5": {"backing-e5": 20},
 }
 
