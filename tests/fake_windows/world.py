@@ -198,6 +198,10 @@ class Host(Aim, Engines):
             "error": [],
         }
 
+    def module_ping(self, arguments: dict, check_mode: bool) -> dict:
+        """Of wait_for_connection; Ansible sends win_ping for it to a host with PowerShell."""
+        return {"changed": False, "ping": arguments.get("data", "pong")}
+
     def module_win_feature(self, arguments: dict, check_mode: bool) -> dict:
         if arguments["name"] != [FEATURE]:
             raise Refused(f"no feature {arguments['name']}")
