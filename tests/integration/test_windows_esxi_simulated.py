@@ -123,7 +123,7 @@ def guests_of(image: Path) -> list:
                 "iso": {"src": str(image), "path": f"e1w/{name}.iso"},
                 "find_disk": True,
                 "wait_for_address": True,
-                "extra_config": {"guestinfo.storlab.ip": "10.77.3.4"},
+                "extra_config": {"guestinfo.storlab.ip": f"10.77.3.{data}"},
             },
         }
         for name, (store, controller, system, data) in GUESTS.items()
