@@ -59,10 +59,13 @@ def _cut(table: Table, started_s: float, finished_s: float, instances: set[Any])
 def interval(result: dict[str, Any]) -> tuple[Any, ...] | None:
     """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
 
-    Where that host counted nothing itself (Windows), only the start and the end of the engine are known: the latest beginning and the earliest end.
+    Where that host counted nothing itself (Windows), only the start and the end of the engine are known: the latest beginning and the earliest end. Of
+    points that shared a run of the engine nothing is known.
     """
     if "clients" in result or "interval_s" in result.get("counters", {}) or "steady_state" in result:
         return observer.measured_interval(result)
+    if "started_utc" not in result or "finished_utc" not in result:
+        return None
     latest_s = unix_s(result["finished_utc"]) - result["runtime_s"]
     earliest_s = unix_s(result["started_utc"]) + result["workload"].get("ramp_s", 0) + result["runtime_s"]
     return (latest_s, earliest_s) if latest_s < earliest_s else None

@@ -447,6 +447,9 @@ def test_where_a_host_counted_nothing_itself_the_certain_time_is_between_its_bou
     assert counters_result.interval(windows) == (NOON + 40, NOON + 120)
     assert counters_result.interval({**windows, "finished_utc": action.utc(NOON + 300)}) is None
     assert counters_result.interval({**windows, "steady_state": {}}) is None
+    # Points that shared a run of the engine: nobody knows when each was.
+    for missing in ("started_utc", "finished_utc"):
+        assert counters_result.interval({key: value for key, value in windows.items() if key != missing}) is None
     assert counters_result.interval(result()) == SPAN
 
 
