@@ -380,7 +380,7 @@ class Arrays:
                 *([f"--chunk={chunk_bytes(array) // 1024}"] if chunk_bytes(array) else []),
                 *([f"--bitmap={array['bitmap']}"] if array["level"] else []),
                 *(["--assume-clean"] if array["assume_clean"] and array["level"] else []),
-                # mdadm takes a single member for a mistake unless it is told otherwise.
+                # mdadm takes a single member for a mistake unless it is forced.
                 *(["--force"] if len(paths) == 1 else []),
                 *paths,
             ],
