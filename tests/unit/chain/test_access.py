@@ -116,7 +116,8 @@ def test_both_descriptions_of_the_page_of_e1_are_right():
     )
     # The playbook's own words are checked by it.
     assert [sorted(block) for block in blocks if "testbed" not in block] == [
-        ["benchmark_windows", "iscsi_target_windows_networks", "testbed_e1_windows"]
+        ["benchmark_windows", "iscsi_target_windows_networks", "testbed_e1_windows"],
+        ["testbed_e1_windows"],
     ]
     assert [(layer["name"], layer["purpose"]) for layer in raw.layers] == [("backing-ram", "scratch")]
     assert {layer["name"]: layer["parent"] for layer in chain.layers if layer["kind"] in ("target", "datastore")} == {

@@ -18,6 +18,7 @@ KINDS = {
     "string[]": list,
     "int": int,
     "int64": int,
+    "int64[]": list,
     "uint32": int,
     "uint64": int,
     "bool": bool,
