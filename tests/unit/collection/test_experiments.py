@@ -778,11 +778,14 @@ def test_e4_sets_cached_against_baseline(tmp_path, compared):
 
 # It needs an ESXi host and a Windows server, so those that all repeats are without it.
 ELSEWHERE = {"e1_windows_esxi"}
+# The same experiment another way, with the page of the first.
+ANOTHER_WAY = {"e3_vmfs_rdm_esxi": "e3_vmfs_rdm"}
 
 
 def experiments() -> set[str]:
     """Playbooks of whole experiments; the others are parts of one."""
-    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(("_testbed", "_teardown", "_machine"))}
+    parts = ("_testbed", "_teardown", "_machine", "_turn")
+    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(parts)} - set(ANOTHER_WAY)
 
 
 def test_every_experiment_has_a_page_and_readers_find_it():
@@ -790,6 +793,9 @@ def test_every_experiment_has_a_page_and_readers_find_it():
     assert pages == experiments() >= ELSEWHERE
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"docs/experiments/{page}.md" in readme for page in pages)
+    for book, page in ANOTHER_WAY.items():
+        text = (ROOT / "docs" / "experiments" / f"{page}.md").read_text(encoding="utf-8")
+        assert (BOOKS / f"{book}.yml").is_file() and f"storlab.testbed.experiments.{book}" in text
 
 
 def test_every_experiment_is_one_line_of_those_that_all_repeats():
