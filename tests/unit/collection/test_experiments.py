@@ -299,7 +299,12 @@ OF_MOLECULE = yaml.safe_load((ROOT / "molecule" / "e4" / "vars.yml").read_text(e
 
 @pytest.mark.parametrize(
     ("inventory", "said", "size_mib"),
-    [("lab_linux_kvm", {**E4, "disk": "7GiB"}, 7168), ("embedded", OF_MOLECULE, 8)],
+    [
+        ("lab_linux_kvm", {**E4, "disk": "7GiB"}, 7168),
+        ("embedded", OF_MOLECULE, 8),
+        # A guest that has a whole LUN in the lab's own testbed, which is not there in this one.
+        ("embedded", {**OF_MOLECULE, "guest": {"name": "guest01", "memory": "320MiB", "raw": "bench"}}, 8),
+    ],
 )
 def test_e4_is_measured_in_a_guest_where_the_lab_has_one(shown, inventory, said, size_mib):
     """As published. The testbed of the inventory lends its guest and nothing else."""

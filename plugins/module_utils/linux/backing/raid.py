@@ -376,12 +376,12 @@ class Arrays:
                 f"--name={name}",
                 f"--uuid={array_uuid}",
                 f"--level={array['level']}",
+                # mdadm takes a single member for a mistake unless it is forced, and says that this comes before the number.
+                *(["--force"] if len(paths) == 1 else []),
                 f"--raid-devices={len(paths)}",
                 *([f"--chunk={chunk_bytes(array) // 1024}"] if chunk_bytes(array) else []),
                 *([f"--bitmap={array['bitmap']}"] if array["level"] else []),
                 *(["--assume-clean"] if array["assume_clean"] and array["level"] else []),
-                # mdadm takes a single member for a mistake unless it is forced.
-                *(["--force"] if len(paths) == 1 else []),
                 *paths,
             ],
             timeout_s=COMMAND_S,

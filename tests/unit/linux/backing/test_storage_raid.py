@@ -572,7 +572,7 @@ def test_a_single_drive_is_an_array_of_one_member(kernel, arrays, monkeypatch):
     monkeypatch.setattr(raid.Arrays, "_expect", lambda *_made: None)
     apply(arrays, [wanted(0, 1, chunk_kib=64)])
     (made,) = [line for line in changes(kernel) if "--create" in line]
-    assert made.endswith(" --level=0 --raid-devices=1 --chunk=64 --force /dev/vdb")
+    assert made.endswith(" --level=0 --force --raid-devices=1 --chunk=64 /dev/vdb")
 
 
 MEMBERS = ("/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde")
