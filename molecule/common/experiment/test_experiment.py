@@ -24,7 +24,7 @@ LEAST = {
     "e2": dict.fromkeys(("ceiling-target01", "datastore-e2", "datastore-e2-iscsi", "datastore-e2-nfs"), 16),
     "e3": dict.fromkeys(("guest-e3", "guest-e3-raw"), 2),
     "e4": {"guest-e4": 8},
-    "e5": {"backing-e5": 20},
+    "e5": {"backing-e5": 16, "backing-e5-parity": 4},
 }
 
 # What each compares within its run: the names of the sides that are set against a baseline. Of two sides one has no name.

@@ -226,7 +226,7 @@ def test_e5_measures_drives_past_the_page_cache_and_parity_when_they_are_asked_f
     members = [*MEMBERS, {"serial": "Z1F0C00Y"}]
     said = {"members": members, "drives": [3, 1], "sequential_direct": 7, "parity": parity}
     shown, (drives, writes) = e5_afterwards(tmp_path, said)
-    assert shown["drawing"][1].startswith("└─ backing-e5 on target01: RAID 6 of 4 disks")
+    assert shown["drawing"][1].startswith("└─ backing-e5-parity on target01: RAID 6 of 4 disks")
     (array,) = shown["hosts"]["target01"]["variables"]["raid_arrays"]
     assert (array["level"], array["stripe_cache"], array["members"]) == (6, 512, members)
     assert [(entry["name"], entry["vars"]) for entry in drives["benchmark_variants"]] == [
@@ -743,11 +743,14 @@ def test_e5_past_the_page_cache_says_whether_drives_bring_their_number(tmp_path,
 
 def test_e5_sets_more_stripe_cache_against_the_least(tmp_path, compared):
     pages = (4096, 64, 512)
-    sides = [(1 + place, {"layer": "backing-e5", "variant": f"stripe-cache-{of}"}) for place, of in enumerate(pages)]
+    sides = [
+        (1 + place, {"layer": "backing-e5-parity", "variant": f"stripe-cache-{of}"}) for place, of in enumerate(pages)
+    ]
     under = {
-        f"stripe-cache-{of}": layer("backing-e5", detail={"raid": {"level": 5, "stripe_cache": of}}) for of in pages
+        f"stripe-cache-{of}": layer("backing-e5-parity", detail={"raid": {"level": 5, "stripe_cache": of}})
+        for of in pages
     }
-    layers = {"backing-e5": {**under["stripe-cache-512"], "variants": under}}
+    layers = {"backing-e5-parity": {**under["stripe-cache-512"], "variants": under}}
     keep(tmp_path / "results", "e5-scaled-down", measured(sides), layers, {name: {} for name in under})
     said = {"emulated": {"count": 3, "size": "32MiB"}, "parity": {"stripe_caches": list(pages)}}
     rc, result = compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said}), place=-2)
