@@ -54,7 +54,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux.disks import block_device, device_safety
+from ..module_utils.linux.disks import block_device, device_safety, verdicts
 from ..module_utils.linux.host import wait_for
 
 
@@ -67,7 +67,7 @@ def users_of(layer: dict) -> list:
             "Build the testbed again.",
             path=layer["path"],
         )
-    wrong = device_safety.identity_refusals(facts, layer)
+    wrong = verdicts.identity_refusals(facts, layer)
     if wrong:
         raise device_safety.not_touched(layer, wrong)
     # A udev worker may still be looking at a disk that just appeared.

@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
 @pytest.fixture(autouse=True)
 def no_server_of_others(monkeypatch):
     """A tgtd that somebody else runs on this computer is asked by a test of its own alone: a quick test may start no tgtadm."""
-    from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+    from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.system import System
 
-    listens = device_safety.System.listens
-    monkeypatch.setattr(device_safety.System, "listens", lambda self, path: self.root != "/" and listens(self, path))
+    listens = System.listens
+    monkeypatch.setattr(System, "listens", lambda self, path: self.root != "/" and listens(self, path))

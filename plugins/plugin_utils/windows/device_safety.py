@@ -13,7 +13,8 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer
-from ...module_utils.linux.disks.device_safety import lift, not_touched, purpose_refusals, size_refusals
+from ...module_utils.linux.disks.device_safety import lift, not_touched
+from ...module_utils.linux.disks.verdicts import purpose_refusals, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
 from .state import Disk, State

@@ -162,7 +162,7 @@ def test_lines_below_the_documentation_are_counted():
 
 # A function is read at a glance, and a file at a sitting. Where more is there today, it may only get less.
 LONG_FUNCTION, LONG_FUNCTIONS = 60, 31
-LONG_FILE, LONG_FILES = 600, 2
+LONG_FILE, LONG_FILES = 600, 1
 
 
 def long_functions(text: str) -> list[str]:

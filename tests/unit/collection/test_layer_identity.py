@@ -9,7 +9,7 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import verdicts
 from ansible_collections.storlab.testbed.plugins.modules import layer as module
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety as windows
 
@@ -26,7 +26,7 @@ def keys(beginning: str) -> set:
 def codes(identity: dict, **facts) -> set:
     layer = {"name": "backing-bench", "identity": identity}
     known = {"path": "/dev/sdx", "mapped": False, "mapped_uuid": None, **SHOWN, **facts}
-    return {refusal.code for refusal in device_safety.identity_refusals(known, layer)}
+    return {refusal.code for refusal in verdicts.identity_refusals(known, layer)}
 
 
 def test_each_documented_key_proves_a_disk_and_must_hold():
@@ -55,11 +55,11 @@ def test_a_file_on_linux_needs_both():
     assert keys("A file on Linux") == set(both)
     facts = {"path": "/srv/a/f", "mount_point": "/srv/a", "uuid": "u-1", "resolved": "/srv/a/f"}
     layer = {"name": "datastore-a", "path": "/srv/a/f"}
-    assert device_safety._file(facts, {**layer, "identity": both}) == []
+    assert verdicts.file_refusals(facts, {**layer, "identity": both}) == []
     for key in both:
         lacking = {name: value for name, value in both.items() if name != key}
-        assert device_safety._file(facts, {**layer, "identity": lacking}) != []
-        assert device_safety._file(facts, {**layer, "identity": {**both, key: "other"}}) != []
+        assert verdicts.file_refusals(facts, {**layer, "identity": lacking}) != []
+        assert verdicts.file_refusals(facts, {**layer, "identity": {**both, key: "other"}}) != []
 
 
 def test_on_windows_a_disk_has_a_unique_id_and_a_file_a_label():

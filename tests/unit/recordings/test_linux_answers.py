@@ -22,10 +22,11 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.backing impo
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import filesystem, open_iscsi
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import (
     device_mapper,
-    device_safety,
+    exported,
     nfs_volumes,
     scsi_pages,
 )
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.system import System
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio, nfs_plan, tgt
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment, probe
 
@@ -248,13 +249,13 @@ ROWS = [
     # ---- tgt and LIO
     Row(
         "tgt of RHEL 5, which shows no block size",
-        device_safety.parse_tgt,
+        exported.parse_tgt,
         shown(tid=1, name="vhosts", backing="Backing store", device="/dev/hdd1", block=""),
         [{"software": "tgt", "name": "vhosts", "serial": "beaf13", "device": "/dev/hdd1"}],
     ),
     Row(
         "tgt with a disk passed through",
-        device_safety.parse_tgt,
+        exported.parse_tgt,
         shown(tid=2, name="iqn.2015-03.com.example:designDisk", device="/dev/sg0"),
         [{"software": "tgt", "name": "iqn.2015-03.com.example:designDisk", "serial": "beaf23", "device": "/dev/sg0"}],
     ),
@@ -294,13 +295,13 @@ ROWS = [
     ),
     Row(
         "LIO on a multipath map",
-        device_safety._iblock_number,
+        exported._iblock_number,
         "Status: ACTIVATED  Max Queue Depth: 0\n           iBlock device: dm-0  UDEV PATH: /dev/d/x  readonly: 0\n      Major: 252 Minor: 7  CLAIMED: IBLOCK\n",
         "252:7",
     ),
     Row(
         "LIO on a file",
-        device_safety._iblock_number,
+        exported._iblock_number,
         "Status: ACTIVATED\n        TCM FILEIO ID: 0        File: /srv/disk.img  Size: 7\n",
         None,
     ),
@@ -389,7 +390,7 @@ def test_answer(row):
 # ---- trees of the kernel
 
 
-class Tree(device_safety.System):
+class Tree(System):
     def __init__(self, root, files: dict[str, str]):
         super().__init__(str(root))
         for path, text in files.items():

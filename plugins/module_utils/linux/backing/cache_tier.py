@@ -38,6 +38,7 @@ from ...core.layers import Layer, purpose_of
 from ...core.names import check_name, check_testbed_id
 from ...core.steps import Step
 from ..disks import block_device, cache_stamp, device_mapper, device_safety, proven_disk
+from ..disks.system import System
 from ..host import loaded_modules, run
 from ..nouns import Cache, CacheDisk, CacheStamp, CacheState
 from ..params import CacheTierCacheOption
@@ -123,11 +124,11 @@ class Caches:
     def __init__(
         self,
         testbed_id: str,
-        system: device_safety.System | None = None,
+        system: System | None = None,
         read_targets: Callable[..., list[dict[str, Any]]] = device_mapper.targets,
     ) -> None:
         self.testbed_id = testbed_id
-        self.system = system or device_safety.System()
+        self.system = system or System()
         self.targets = read_targets
         self.record = Record(testbed_id, "cache_tier")
         self.providers = {name: kind(self) for name, kind in CLASSES.items()}

@@ -24,6 +24,7 @@ from ...core.names import check_name, check_testbed_id
 from ...core.raid_levels import FEWEST, MODULES, faults
 from ...core.steps import Step
 from ..disks import block_device, device_safety, proven_disk
+from ..disks.system import System
 from ..host import load_module, loaded_modules, run, wait_for, write_text
 from ..nouns import ActiveArray, ActiveMember, ArrayState
 from ..params import RaidArrayOption
@@ -104,7 +105,7 @@ def parse_export(text: str) -> dict[str, Any]:
     return dict(line.strip().partition("=")[::2] for line in text.splitlines() if "=" in line)
 
 
-def examine(path: str, system: device_safety.System) -> dict[str, Any] | None:
+def examine(path: str, system: System) -> dict[str, Any] | None:
     """{uuid, stamp} of the superblock on a device, None without one."""
     done = system.run(["mdadm", "--examine", "--export", path])
     if done is None:
@@ -117,7 +118,7 @@ def examine(path: str, system: device_safety.System) -> dict[str, Any] | None:
     )
 
 
-def read_array(name: str, system: device_safety.System) -> ActiveArray:
+def read_array(name: str, system: System) -> ActiveArray:
     """One array of the host by its kernel name (md127): what it is made of, and what the kernel does with it."""
     folder = f"/sys/block/{name}/md"
 
@@ -167,12 +168,12 @@ def read_array(name: str, system: device_safety.System) -> ActiveArray:
     }
 
 
-def read_arrays(system: device_safety.System) -> list[ActiveArray]:
+def read_arrays(system: System) -> list[ActiveArray]:
     """All arrays of the host, whoever made them."""
     return [read_array(name, system) for name in system.names("/sys/block") if system.names(f"/sys/block/{name}/md")]
 
 
-def locate(array: RaidArrayOption, system: device_safety.System) -> list[str]:
+def locate(array: RaidArrayOption, system: System) -> list[str]:
     """The path of every member of a wanted array; raises member_missing or serial_twice."""
     paths = []
     for member in array["members"]:
@@ -191,9 +192,9 @@ def locate(array: RaidArrayOption, system: device_safety.System) -> list[str]:
 class Arrays:
     """The arrays of one testbed on this host."""
 
-    def __init__(self, testbed_id: str, system: device_safety.System | None = None) -> None:
+    def __init__(self, testbed_id: str, system: System | None = None) -> None:
         self.testbed_id = testbed_id
-        self.system = system or device_safety.System()
+        self.system = system or System()
         self.record = Record(testbed_id, "raid")
 
     @property

@@ -23,6 +23,7 @@ from ...core.names import BENCHMARK_FILE, check_name, check_testbed_id
 from ...core.steps import Step, shown
 from .. import mounts
 from ..disks import device_safety, proven_disk, reading_guard
+from ..disks.system import System
 from ..host import load_module, loaded_modules, read_text, run
 from ..params import ExistingEntryOption, ExistingParams
 from ..record import NFS_MODULES, Record
@@ -191,7 +192,7 @@ def _holders(path: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
 
 
-def located(entry: ExistingEntryOption, system: device_safety.System) -> str:
+def located(entry: ExistingEntryOption, system: System) -> str:
     """The path of the disk that an entry proves; raises member_missing or serial_twice."""
     if not entry["device"]:
         paths = topmost(proven_disk.find(entry, system), _holders)
@@ -271,7 +272,7 @@ def own_file_layer(entry: ExistingEntryOption, mount: Mapping[str, Any]) -> Laye
     )
 
 
-def device_layer(entry: ExistingEntryOption, system: device_safety.System) -> Layer:
+def device_layer(entry: ExistingEntryOption, system: System) -> Layer:
     """The layer of a disk that proves to be the one that is meant; raises what the guard has against it."""
     path = located(entry, system)
     facts = device_safety.inspect(path, system=system)
@@ -478,9 +479,7 @@ def _missing(folder: str) -> list[str]:
 # ---------------------------------------------------------------- the module
 
 
-def linked(
-    entries: list[ExistingEntryOption], below: list[dict[str, Any]], system: device_safety.System
-) -> dict[str, str]:
+def linked(entries: list[ExistingEntryOption], below: list[dict[str, Any]], system: System) -> dict[str, str]:
     """{name of a layer: links.PROVEN or links.DECLARED} of the entries that have a parent; raises on_another.
 
     below: layers of this host that others have published.
@@ -501,7 +500,7 @@ def linked(
 
 
 def _layers(attached: Attached, entries: list[ExistingEntryOption], check_mode: bool) -> list[Layer]:
-    layers, system = [], device_safety.System()
+    layers, system = [], System()
     for entry in entries:
         mount = attached.mounts.get(entry["name"])
         if entry["kind"] == "device":
@@ -550,7 +549,7 @@ class Area(converge.Area):
                     "Mount what should be there, or correct the path in testbed.existing.",
                     folder=entry["folder"],
                 )
-        self.links = linked(self.entries, self.params["below"], device_safety.System())
+        self.links = linked(self.entries, self.params["below"], System())
 
     def apply(self, steps: list[Step]) -> None:
         if not self.present:

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from ...core.failure import Failure
 from ...core.layers import DECLARED, PROVEN
 from .. import mounts
-from ..disks.device_safety import System
 from ..disks.sought import btrfs_members
+from ..disks.system import System
 
 
 def made_of(number: str, system: System) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 
 from .. import mounts
 from ..disks import designators, device_safety, wanted_disks
+from ..disks.system import System
 from ..host import read_text
 from ..nouns import Mount
 from .attached import NFS_PORT, PLACE, VERSIONS
@@ -41,7 +42,7 @@ class Offer(TypedDict):
 
 def look(root: str = "/", disks: Callable[[], list[Any]] = wanted_disks.disks) -> list[Offer]:
     """All that this host has, exports first and disks last."""
-    system = device_safety.System(root)
+    system = System(root)
     table = mounts.read(os.path.join(root, mounts.TABLE.lstrip("/")))
     return [*mounted(table, lambda path: os.path.isdir(system.real(path))), *disks_of(disks(), luns(root), system)]
 
@@ -121,9 +122,7 @@ def luns(root: str = "/") -> dict[str, tuple[str, int]]:
     return result
 
 
-def disks_of(
-    disks: list[Any], of_sessions: dict[str, tuple[str, int]], system: device_safety.System | None = None
-) -> list[Offer]:
+def disks_of(disks: list[Any], of_sessions: dict[str, tuple[str, int]], system: System | None = None) -> list[Offer]:
     """Offers of LUNs, used or not, because reading takes nothing from who uses them, and of other disks that seem unused.
 
     One that shows nothing of itself is left out: its name is another disk's tomorrow. Several paths to one LUN are one offer. The namespaces of an NVMe

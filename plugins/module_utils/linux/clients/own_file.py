@@ -22,7 +22,7 @@ from ...core.files import naming
 from ...core.layers import Layer
 from ...core.names import BENCHMARK_FILE
 from .. import mounts
-from ..disks import device_safety
+from ..disks import device_safety, verdicts
 from ..disks.facts import Facts
 from . import benchmark_file
 from .benchmark_file import MIB
@@ -183,7 +183,7 @@ def refusals(facts: Facts, layer: Layer) -> list[Failure]:
             return [Failure("file_replaced", f"{path} leads out of the testbed's own folder.", BUILD_AGAIN)]
     used = bool(facts.get("loops") or facts.get("exports") or facts.get("swap") or facts.get("mounts"))
     reasons = [Failure("device_in_use", f"{path} is used by this host.", "Find out what uses it.")] if used else []
-    return reasons + device_safety.size_refusals(facts, layer)
+    return reasons + verdicts.size_refusals(facts, layer)
 
 
 # ---------------------------------------------------------------- one open folder

@@ -15,6 +15,7 @@ from typing import Any
 from ...core.failure import Failure
 from ..host import read_text
 from . import device_safety
+from .system import System
 
 
 def device_numbers(path: str) -> str | None:
@@ -61,7 +62,7 @@ def read_direct(path: str, length: int, offset: int = 0) -> bytes:
         os.close(handle)
 
 
-def users(path: str, with_openers: bool = True, system: device_safety.System | None = None) -> list[Any]:
+def users(path: str, with_openers: bool = True, system: System | None = None) -> list[Any]:
     """Everything that uses the device or the devices on it, in words that a message can show; empty when it is free."""
     facts = device_safety.usage(path, system, with_openers)
     if facts["type"] != "block":

@@ -4,33 +4,26 @@
 """Proof that a path is the testbed's own device before anything is written to it. Rules and codes: docs/safety.md.
 
 ``usage`` reads who uses a path; ``inspect`` adds what the host knows about the device itself. Two judgements use them: ``refusals`` is
-pure and says why it must not be overwritten, and ``block_device.users`` says why it must not go.
+pure and says why it must not be overwritten (verdicts.py has each reason), and ``block_device.users`` says why it must not go.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
-import shutil
-import socket
 import stat
-import subprocess
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from ...core.failure import Failure
-from ...core.iscsi_names import unit_serial
-from ...core.layers import Layer, generation
+from ...core.layers import Layer
 from .. import mounts
 from ..nouns import Mount
-from . import cache_stamp, designators, nfs_volumes, scsi_pages
-from .facts import Export, Facts
-from .sought import Sought, btrfs_members, loop_backing, numbers, twins
+from . import cache_stamp, designators, exported, nfs_volumes, scsi_pages, verdicts
+from .facts import Facts
+from .sought import Sought, btrfs_members, numbers, twins
+from .system import System, error_name
 
-# The program that holds a device open because software exports it; kernels export without one.
-DAEMONS = {"tgt": "tgtd"}
 # Refusals that cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
     "device_missing",
@@ -42,131 +35,6 @@ FINAL = (
     "wrong_size",
     "purpose_data",
 )
-
-
-class System:
-    """The host's own interfaces; tests give a folder as root and answer ``stat``, ``exclusive`` and ``run`` themselves."""
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
-
-    def real(self, path: str) -> str:
-        return os.path.join(self.root, path.lstrip("/"))
-
-    def read(self, path: str) -> str | None:
-        """Text of a small file, None when the kernel does not have it."""
-        raw = self.read_bytes(path)
-        return None if raw is None else raw.decode("utf-8", "replace").strip("\x00 \n")
-
-    def read_bytes(self, path: str) -> bytes | None:
-        try:
-            with open(self.real(path), "rb") as handle:
-                return handle.read()
-        except OSError as error:
-            # sysfs attributes a driver does not implement exist and fail on reading, each driver in its own way.
-            if error.errno in (
-                errno.ENOENT,
-                errno.ENOTDIR,
-                errno.EINVAL,
-                errno.EIO,
-                errno.ENODEV,
-                errno.ENXIO,
-                errno.EOPNOTSUPP,
-                errno.ESRCH,
-            ):
-                return None
-            raise
-
-    def head(self, path: str, count: int) -> bytes:
-        """The first bytes of a file or device, empty when it cannot be read."""
-        try:
-            with open(self.real(path), "rb", buffering=0) as handle:
-                return handle.read(count) or b""
-        except OSError:
-            return b""
-
-    def names(self, path: str) -> list[str]:
-        try:
-            return sorted(os.listdir(self.real(path)))
-        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
-            return []
-        except PermissionError:
-            if path.startswith("/proc/"):
-                return []  # a process this user may not look into
-            raise
-
-    def resolve(self, path: str) -> str:
-        if self.root == "/":
-            return os.path.realpath(path)
-        # Links in a folder that stands for the root are followed as if it were the root.
-        seen = 0
-        while os.path.islink(self.real(path)) and seen < 40:
-            path, seen = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(self.real(path)))), seen + 1
-        return path
-
-    def stat(self, path: str) -> os.stat_result:
-        return os.stat(self.real(path))
-
-    def read_link(self, path: str) -> str | None:
-        """Where a symbolic link leads, None when there is none or this user may not know."""
-        try:
-            return os.readlink(self.real(path))
-        except OSError:  # gone meanwhile, or a process this user may not look into
-            return None
-
-    def exclusive(self, path: str) -> str | None:
-        """None when the block device can be claimed, else the reason: 'EBUSY' when the kernel gave it to somebody else.
-
-        Other programs claim a device for less than a millisecond while they look at it, so one refusal is not an answer.
-        """
-        for pause_s in (0.02, 0.02, None):
-            try:
-                os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
-                return None
-            except OSError as error:
-                if error.errno != errno.EBUSY or pause_s is None:
-                    return _error_name(error)
-            time.sleep(pause_s)
-        return None
-
-    def loop_backing(self, name: str) -> tuple[str, int, str] | None:
-        """The file behind a loop device by number, which no path of sysfs shows: it may be one of another root."""
-        return loop_backing(self.real(f"/dev/{name}"))
-
-    def listens(self, path: str) -> bool:
-        """Whether somebody serves a Unix socket, or may: only a socket that its process left behind is refused."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(5)
-            try:
-                connection.connect(self.real(path))
-            except (ConnectionRefusedError, FileNotFoundError):
-                return False
-            except OSError:
-                return True
-        return True
-
-    def run(self, argv: list[str]) -> tuple[int, str, str] | None:
-        """(exit code, stdout, stderr), or None when the tool is not installed."""
-        tool = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
-        if tool is None:
-            return None
-        try:
-            done = subprocess.run(
-                [tool, *argv[1:]],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=60,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return 124, "", f"{argv[0]} did not end within 60 s"
-        return done.returncode, done.stdout, done.stderr
-
-
-def _error_name(error: OSError) -> str:
-    return errno.errorcode.get(error.errno or 0, str(error.errno))
 
 
 # ---------------------------------------------------------------- reading
@@ -187,7 +55,7 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
         status = system.stat(resolved)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            facts.update({"type": "unknown", "claim": _error_name(error)})
+            facts.update({"type": "unknown", "claim": error_name(error)})
         return facts
     facts["type"] = _type(status.st_mode)
     if facts["type"] not in ("block", "file"):
@@ -218,7 +86,7 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
             ),
             "exports": [
                 export
-                for export in _lio_exports(system) + _nvmet_exports(system) + _tgt_exports(system)
+                for export in exported.of_host(system)
                 if export.get("number") in sought.devices or sought.at(export["device"])
             ],
         }
@@ -443,96 +311,6 @@ def _signature(system: System, device: str) -> Facts:
     }
 
 
-def _lio_exports(system: System) -> list[Export]:
-    core = "/sys/kernel/config/target/core"
-    exports: list[Export] = []
-    for adapter in system.names(core):
-        for name in system.names(f"{core}/{adapter}"):
-            device = system.read(f"{core}/{adapter}/{name}/udev_path")
-            if device:
-                serial = (system.read(f"{core}/{adapter}/{name}/wwn/vpd_unit_serial") or "").rpartition(":")[2].strip()
-                exports.append(
-                    {
-                        "software": "lio",
-                        "name": name,
-                        "serial": serial,
-                        "device": system.resolve(device),
-                        "number": _iblock_number(system.read(f"{core}/{adapter}/{name}/info") or ""),
-                        # Only iblock claims its device; then no one else can have it mounted or in a RAID.
-                        "claims": adapter.startswith("iblock_"),
-                    }
-                )
-    return exports
-
-
-def _iblock_number(text: str) -> str | None:
-    """The number of the device that an iblock backstore really has, whatever path it was given."""
-    match = re.search(r"Major: (\d+) Minor: (\d+)", text)
-    return f"{match.group(1)}:{match.group(2)}" if match else None
-
-
-def _nvmet_exports(system: System) -> list[Export]:
-    """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else shows it."""
-    core = "/sys/kernel/config/nvmet/subsystems"
-    exports: list[Export] = []
-    for name in system.names(core):
-        for number in system.names(f"{core}/{name}/namespaces"):
-            device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
-            if device and system.read(f"{core}/{name}/namespaces/{number}/enable") == "1":
-                exports.append(
-                    {
-                        "software": "nvmet",
-                        "name": f"{name} namespace {number}",
-                        "serial": "",
-                        "device": system.resolve(device),
-                    }
-                )
-    return exports
-
-
-def _tgt_exports(system: System) -> list[Export]:
-    """LUNs of every tgtd of this host, asked for through each one's control socket."""
-    exports: list[Export] = []
-    for name in system.names("/run/tgtd"):
-        port = re.fullmatch(r"socket\.(\d+)", name)
-        done = (
-            system.run(["tgtadm", "-C", port.group(1), "--lld", "iscsi", "--mode", "target", "--op", "show"])
-            if port and system.listens(f"/run/tgtd/{name}")
-            else None
-        )
-        if done and done[0] == 0:
-            for export in parse_tgt(done[1]):
-                number = _passed_through(system, export["device"])
-                shown: Export = {**export, "device": system.resolve(export["device"])}
-                exports.append({**shown, "number": number} if number else shown)
-    return exports
-
-
-def _passed_through(system: System, path: str) -> str | None:
-    """The number of the disk whose commands tgt hands on through a character device of its own, /dev/sg3 or /dev/bsg/3:0:0:1."""
-    match = re.fullmatch(r"/dev/(sg\d+|bsg/[\d:]+)", path)
-    if not match:
-        return None
-    kind = "bsg" if match.group(1).startswith("bsg/") else "scsi_generic"
-    folder = f"{system.resolve(f'/sys/class/{kind}/{os.path.basename(path)}/device')}/block"
-    return next((system.read(f"{folder}/{name}/dev") for name in system.names(folder)), None)
-
-
-def parse_tgt(text: str) -> list[Export]:
-    """[{software, name, serial, device}] from ``tgtadm --mode target --op show``; the tgt of RHEL 5 wrote 'Backing store' without 'path'."""
-    exports: list[Export] = []
-    target, serial = "", ""
-    for line in text.splitlines():
-        key, _colon, value = line.strip().partition(": ")
-        if line.startswith("Target "):
-            target = value
-        elif key == "SCSI SN":
-            serial = value
-        elif key in ("Backing store path", "Backing store") and value.startswith("/"):
-            exports.append({"software": "tgt", "name": target, "serial": serial, "device": value})
-    return exports
-
-
 # ---------------------------------------------------------------- judging
 
 
@@ -562,7 +340,7 @@ def judge(
     overwrite: bool = True,
 ) -> tuple[list[Failure], list[Failure]]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
-    reasons = purpose_refusals(facts, layer) if overwrite else []
+    reasons = verdicts.purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
         reasons.append(
             Failure(
@@ -572,15 +350,17 @@ def judge(
             )
         )
     elif facts["type"] == "unknown":
-        reasons.append(_unreadable(facts))
+        reasons.append(verdicts.unreadable(facts))
     elif facts["type"] not in ("block", "file"):
         reasons.append(
             Failure("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file.")
         )
     else:
-        reasons += _final_use(facts)
-        reasons += _block(facts, layer) if facts["type"] == "block" else _file(facts, layer)
-        reasons += size_refusals(facts, layer) + _use(facts, layer, testbed_id, layers)
+        reasons += verdicts.final_refusals(facts)
+        reasons += (
+            verdicts.block_refusals(facts, layer) if facts["type"] == "block" else verdicts.file_refusals(facts, layer)
+        )
+        reasons += verdicts.size_refusals(facts, layer) + verdicts.use_refusals(facts, layer, testbed_id, layers)
     return lift(reasons, facts["path"] in allow or facts["resolved"] in allow, FINAL)
 
 
@@ -621,113 +401,6 @@ def not_touched(layer: Layer, reasons: Sequence[Failure]) -> Failure:
         path=layer["path"],
         refusals=[reason.as_fault() for reason in reasons],
     )
-
-
-def _unreadable(facts: Facts) -> Failure:
-    return Failure(
-        "device_unreadable",
-        f"{facts['path']} cannot be opened ({facts['claim']}).",
-        "Check the device and the rights of the user.",
-    )
-
-
-def purpose_refusals(facts: Mapping[str, object], layer: Layer) -> list[Failure]:
-    if layer.get("purpose") == "scratch":
-        return []
-    return [
-        Failure(
-            "purpose_data",
-            f"{facts['path']} is a data layer, it holds something.",
-            "Measure it through a file on it, or a scratch layer.",
-        )
-    ]
-
-
-def _final_use(facts: Facts) -> list[Failure]:
-    path, reasons = facts["path"], []
-    if facts["mounts"]:
-        reasons.append(
-            Failure(
-                "device_mounted",
-                f"{path} or something on it is mounted on {', '.join(facts['mounts'])}.",
-                "Unmount it, or name another device.",
-            )
-        )
-    if facts["swap"]:
-        reasons.append(Failure("device_swap", f"{path} or something on it is swap space.", "Name another device."))
-    return reasons
-
-
-def size_refusals(facts: Mapping[str, object], layer: Layer) -> list[Failure]:
-    if facts["size_bytes"] == layer["size_bytes"]:
-        return []
-    return [
-        Failure(
-            "wrong_size",
-            f"{facts['path']} has {facts['size_bytes']} bytes, the layer has {layer['size_bytes']}.",
-            "Build the testbed again; this is another device, or it was replaced.",
-        )
-    ]
-
-
-def _block(facts: Facts, layer: Layer) -> list[Failure]:
-    path, reasons = facts["path"], []
-    if layer["identity"].get("mount_point"):
-        reasons.append(
-            Failure("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again.")
-        )
-    # A RAM disk of several sizes is one device in partitions that the testbed itself made.
-    foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
-    if facts["partitions"] or foreign_partition:
-        what = f"has partitions ({', '.join(facts['partitions'])})" if facts["partitions"] else "is a partition"
-        reasons.append(Failure("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
-    if facts["holders"]:
-        reasons.append(
-            Failure(
-                "device_held",
-                f"{path} is part of {', '.join(facts['holders'])} (LVM, RAID, multipath or device mapper).",
-                "Name the device on top of it.",
-            )
-        )
-    for twin, holders in facts.get("twins", {}).items():
-        if set(holders) - set(facts["holders"]):
-            reasons.append(
-                Failure(
-                    "device_held",
-                    f"{path} is the same disk as {twin}, which is part of {', '.join(holders)}.",
-                    "Name the device on top of it.",
-                )
-            )
-    if facts["mapped"] and not same_uuid(layer["identity"].get("uuid"), facts["mapped_uuid"]):
-        reasons.append(
-            Failure(
-                "device_mapped",
-                f"{path} is the device mapper or RAID device {facts['mapped_uuid'] or 'without UUID'}, which the layer does not name.",
-                "Give the layer that uuid if it is the one, or name another device.",
-            )
-        )
-    if facts["claim"] not in (None, "EBUSY"):
-        reasons.append(_unreadable(facts))
-    if facts["read_only"]:
-        reasons.append(Failure("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
-    if facts.get("signature_error"):
-        reasons.append(
-            Failure(
-                "signature_unknown",
-                f"It cannot be determined whether {path} is empty: {facts['signature_error']}.",
-                "Make blkid work on this host.",
-            )
-        )
-    elif facts.get("signature"):
-        kind = facts["signature"].get("TYPE") or facts["signature"].get("PTTYPE") or "something"
-        reasons.append(
-            Failure(
-                "signature_present",
-                f"{path} carries a signature of {kind}.",
-                "Wipe it if it may be lost, or name another device.",
-            )
-        )
-    return reasons + identity_refusals(facts, layer)
 
 
 # The properties by which a user may prove a device. A number or a size is not a proof: the next disk of that name has them, too.
@@ -782,169 +455,3 @@ def hints(facts: Facts, given: Collection[str] = ()) -> dict[str, str]:
     shown = {key: known[fact] for key, fact in PROOFS.items() if known.get(fact)}
     better = {key: value for key, value in shown.items() if key != "wwid" or key in given}
     return better or shown
-
-
-def same_uuid(given: str | None, shown: str | None) -> bool:
-    """Whether both are one UUID of a device mapper or RAID device, written as LVM, mdadm or the kernel do.
-
-    The kernel writes LVM-<volume group><logical volume> without dashes, lvs the logical volume's part with them; mdadm writes colons.
-    """
-    if not given or not shown:
-        return False
-    if shown.startswith("LVM-") and len(shown) >= 68:
-        return given == shown or given.replace("-", "") == shown[36:68]
-    digits = [re.sub(r"[-:]", "", text).lower() for text in (given, shown)]
-    return given == shown or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
-
-
-def identity_refusals(facts: Facts, layer: Layer) -> list[Failure]:
-    """Every identity the layer was published with must hold, and one of them at least must distinguish it from other devices."""
-    path, identity, proven, reasons = facts["path"], layer["identity"], False, []
-    for key, code in (
-        ("serial", "wrong_serial"),
-        ("naa", "wrong_naa"),
-        ("wwid", "wrong_wwid"),
-        ("major_minor", "wrong_number"),
-    ):
-        if not identity.get(key):
-            continue
-        proven = True
-        names = [facts.get(key), *(facts.get("designators", ()) if key == "wwid" else ())]
-        if designators.plain(identity[key]) not in map(designators.plain, names):
-            reasons.append(
-                Failure(
-                    code,
-                    f"{path} has {key.replace('_', ':')} {facts.get(key, 'none')}, the layer has {identity[key]}.",
-                    "Build the testbed again; this is another device.",
-                )
-            )
-    if not proven and not (facts["mapped"] and identity.get("uuid")):
-        reasons.append(
-            Failure(
-                "identity_missing",
-                f"Nothing proves that {path} is the device of layer {layer['name']}.",
-                "Publish the layer with a serial, naa, wwid or major_minor.",
-            )
-        )
-    return reasons
-
-
-def _file(facts: Facts, layer: Layer) -> list[Failure]:
-    path, identity = facts["path"], layer["identity"]
-    if not identity.get("mount_point"):
-        return [
-            Failure(
-                "not_a_device",
-                f"{path} is a regular file, but the layer is a device.",
-                "Build the testbed again; the device is gone and a file took its name.",
-            )
-        ]
-    if not identity.get("uuid"):
-        return [
-            Failure(
-                "identity_missing",
-                f"Nothing proves that the file system under {path} is the testbed's.",
-                "Publish the layer with the uuid of its file system.",
-            )
-        ]
-    if facts.get("mount_point") != identity["mount_point"]:
-        where = f"{facts['resolved']} on {facts.get('mount_point', 'no mount')}"
-        return [
-            Failure(
-                "wrong_mount",
-                f"{path} is really {where}, not below {identity['mount_point']}.",
-                "Mount the datastore again.",
-            )
-        ]
-    if "fsid" in facts:
-        if facts["fsid"] in nfs_volumes.fsids(identity["uuid"]):
-            return []
-        return [
-            Failure(
-                "wrong_uuid",
-                f"{identity['mount_point']} has the fsid {facts['fsid'] or 'none'} over NFS, the layer has {identity['uuid']}.",
-                "Mount the datastore again.",
-            )
-        ]
-    if designators.plain(facts.get("uuid")) != designators.plain(identity["uuid"]):
-        return [
-            Failure(
-                "wrong_uuid",
-                f"{identity['mount_point']} has the file system {facts.get('uuid', 'without UUID')}, the layer has {identity['uuid']}.",
-                "Mount the datastore again.",
-            )
-        ]
-    return []
-
-
-def _use(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -> list[Failure]:
-    path, reasons = facts["path"], []
-    targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
-    serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
-    # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial distinguishes them.
-    generations = {None, generation({other["name"]: other for other in [*layers, layer]}, layer)}
-    labels = {other["name"].partition("-")[2] for other in [layer, *targets]} if testbed_id else set()
-    stamps = {
-        (f"storlab-{testbed_id}-{name}", unit_serial(testbed_id, name, known))
-        for name in labels
-        for known in generations
-    }
-    foreign = []
-    for export in facts["exports"]:
-        # A scratch layer is measured underneath the testbed's own export: that is what the tool is for.
-        if not (
-            layer.get("purpose") == "scratch"
-            and ((export["name"], export["serial"]) in stamps or designators.plain(export["serial"]) in serials)
-        ):
-            foreign.append(f"{export['name']} ({export['software']})")
-    if foreign:
-        reasons.append(
-            Failure(
-                "device_exported",
-                f"{path} is exported as {', '.join(foreign)}.",
-                "Remove that export, or name another device.",
-            )
-        )
-    if facts["loops"]:
-        reasons.append(
-            Failure(
-                "device_held",
-                f"{path} is the backing store of {', '.join(facts['loops'])}.",
-                "Name the loop device, or detach it.",
-            )
-        )
-    exporters = {DAEMONS.get(export["software"]) for export in facts["exports"]}
-    writers = [opener for opener in facts["openers"] if opener["writes"] and opener["command"] not in exporters]
-    if writers:
-        names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)
-        reasons.append(
-            Failure("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device.")
-        )
-    return reasons + _claims(facts)
-
-
-def _claims(facts: Facts) -> list[Failure]:
-    """The kernel gave the device, or one above it, to somebody whom nothing else shows."""
-    path = facts["path"]
-    if facts.get("mounts") or facts.get("swap") or any(export.get("claims") for export in facts["exports"]):
-        return []
-    busy = facts.get("claim") == "EBUSY" and not facts["holders"]
-    if facts.get("claimed_above") or (busy and (facts.get("signature") or facts.get("signature_error"))):
-        # Such as the disk of the system below an overlay: mounted, and in no table that a process can read.
-        what = ", ".join(facts.get("claimed_above") or [path])
-        return [
-            Failure(
-                "device_claimed",
-                f"{what} carries data and is held by something in the kernel, such as a mount that is not shown or ZFS.",
-                "Find out what uses it, or name another device.",
-            )
-        ]
-    if busy:
-        return [
-            Failure(
-                "device_busy",
-                f"{path} is held by something else in the kernel.",
-                "Find out what uses it (ZFS, bcache, DRBD …), or name another device.",
-            )
-        ]
-    return []

@@ -10,8 +10,9 @@ from typing import Any
 
 from ...core.failure import Failure
 from ...core.layers import Layer
-from . import device_safety
+from . import device_safety, verdicts
 from .facts import Facts
+from .system import System
 
 # How an option names a disk.
 OPTIONS: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
@@ -27,18 +28,18 @@ def proven(given: Mapping[str, Any], facts: Facts) -> bool:
     wanted = proofs(given)
     plain = {key: value for key, value in wanted.items() if key != "uuid"}
     layer: Layer = {"name": "member", "path": facts.get("path"), "identity": plain}
-    refused = bool(plain) and bool(device_safety.identity_refusals({"mapped": False, **facts}, layer))
-    strange = "uuid" in wanted and not device_safety.same_uuid(wanted["uuid"], facts.get("mapped_uuid"))
+    refused = bool(plain) and bool(verdicts.identity_refusals({"mapped": False, **facts}, layer))
+    strange = "uuid" in wanted and not verdicts.same_uuid(wanted["uuid"], facts.get("mapped_uuid"))
     return bool(wanted) and facts.get("type") == "block" and not refused and not strange
 
 
-def find(given: Mapping[str, Any], system: device_safety.System) -> list[str]:
+def find(given: Mapping[str, Any], system: System) -> list[str]:
     """Paths of the host's whole disks that show what is said."""
     facts = [device_safety.identity(f"/dev/{name.replace('!', '/')}", system) for name in system.names("/sys/block")]
     return [item["path"] for item in facts if proven(given, item)]
 
 
-def present(given: Mapping[str, Any], system: device_safety.System) -> list[str]:
+def present(given: Mapping[str, Any], system: System) -> list[str]:
     """Where a disk is that shows what is said of it; a name alone proves nothing."""
     if not given.get("device"):
         return find(given, system)
@@ -46,7 +47,7 @@ def present(given: Mapping[str, Any], system: device_safety.System) -> list[str]
     return [path] if proven(given, device_safety.identity(path, system)) else []
 
 
-def look_up(given: Mapping[str, Any], system: device_safety.System) -> dict[str, object]:
+def look_up(given: Mapping[str, Any], system: System) -> dict[str, object]:
     """The user's words for a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
     given = {key: value for key, value in given.items() if value not in (None, "")}
     path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}
@@ -60,7 +61,7 @@ def look_up(given: Mapping[str, Any], system: device_safety.System) -> dict[str,
     }
 
 
-def locate(what: str, variable: str, given: Mapping[str, Any], system: device_safety.System) -> str:
+def locate(what: str, variable: str, given: Mapping[str, Any], system: System) -> str:
     """The path of a wanted disk, whose proof the device guard then asks for; raises member_missing or serial_twice."""
     paths = [system.resolve(given["device"])] if given.get("device") else find(given, system)
     if len(paths) == 1:

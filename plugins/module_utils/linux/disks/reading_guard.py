@@ -14,9 +14,9 @@ from typing import Any
 
 from ...core.failure import Failure
 from ...core.layers import Layer, only_read
-from . import contents, device_safety
-from .device_safety import System
+from . import contents, device_safety, verdicts
 from .facts import Facts
+from .system import System
 
 BUILD_AGAIN = "Build the testbed again, which looks for it again."
 
@@ -74,7 +74,7 @@ def _device(facts: Facts, layer: Layer) -> list[Failure]:
     if layer["identity"].get("mount_point"):
         what = f"{facts['path']} is a block device, but the layer is a file."
         return [Failure("not_a_device", what, BUILD_AGAIN)]
-    return device_safety.identity_refusals(facts, layer) + device_safety.size_refusals(facts, layer)
+    return verdicts.identity_refusals(facts, layer) + verdicts.size_refusals(facts, layer)
 
 
 def _file(facts: Facts, layer: Layer) -> list[Failure]:

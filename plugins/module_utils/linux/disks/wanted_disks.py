@@ -14,6 +14,7 @@ from ...core.layers import Layer
 from .. import mounts
 from ..host import read_text
 from . import contents, device_safety, disk_serial, proven_disk
+from .system import System
 
 # Drives of optical media and floppies, which are not disks.
 OTHER_DRIVES = re.compile(r"(sr|scd|fd)\d+")
@@ -21,7 +22,7 @@ OTHER_DRIVES = re.compile(r"(sr|scd|fd)\d+")
 
 def look(named: list[dict[str, object]], folders: list[str], unused: bool) -> dict[str, Any]:
     """The answer of host_probe about disks and folders. unused: look at every disk, too."""
-    system = device_safety.System()
+    system = System()
     return {
         "disks": disks() if unused else [],
         "named": [_sampled(proven_disk.look_up(given, system), system) for given in named],
@@ -29,7 +30,7 @@ def look(named: list[dict[str, object]], folders: list[str], unused: bool) -> di
     }
 
 
-def _sampled(entry: dict[str, Any], system: device_safety.System) -> dict[str, Any]:
+def _sampled(entry: dict[str, Any], system: System) -> dict[str, Any]:
     """The entry with what is on its disk, and what that shows of itself, where the contents will be gone (``fate``) and one disk is meant."""
     if not entry.get("fate") or not proven_disk.proofs(entry) or len(entry["paths"]) != 1:
         return entry

@@ -14,7 +14,8 @@ from typing import Any
 
 from ...core.layers import only_read
 from .. import mounts
-from ..disks.device_safety import System, inspect
+from ..disks.device_safety import inspect
+from ..disks.system import System
 
 # The words in the firmware of virtual machines for a vendor or a product.
 GUEST_MAKERS = (

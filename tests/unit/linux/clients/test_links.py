@@ -93,7 +93,7 @@ def entry(**given):
 def test_a_build_that_is_refused_mounts_nothing(monkeypatch, tmp_path, system):
     """The folder is on this computer's own disk, and the user says that it is on another."""
     monkeypatch.setattr(attached, "located", lambda *_given: "/dev/sdb")
-    monkeypatch.setattr(attached.device_safety, "System", lambda: system)
+    monkeypatch.setattr(attached, "System", lambda: system)
     monkeypatch.setattr(attached, "Record", lambda *_given: SimpleNamespace(data={}))
     monkeypatch.setattr(attached, "_apply", lambda *given: system.calls.append(given))
     disk = entry(name="lun", kind="device", layer_kind="initiator", naa="6001")

@@ -588,7 +588,7 @@ def test_a_socket_that_a_tgtd_left_is_not_asked(host, monkeypatch):
 def test_a_tgtd_that_does_not_answer_ends_no_run(host, monkeypatch):
     tgt(host)
     monkeypatch.setattr(
-        guard.subprocess, "run", lambda argv, **_rest: (_ for _ in ()).throw(subprocess.TimeoutExpired(argv, 60))
+        subprocess, "run", lambda argv, **_rest: (_ for _ in ()).throw(subprocess.TimeoutExpired(argv, 60))
     )
     assert guard.System().run(["true"])[0] == 124
 

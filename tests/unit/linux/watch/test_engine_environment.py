@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.device_safety import System
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.system import System
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import environment as shown
