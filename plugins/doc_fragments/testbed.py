@@ -60,7 +60,7 @@ options:
                     description: WWID that the disk must have, as the kernel shows it.
                     type: str
                   uuid:
-                    description: UUID that the disk must have, when it is a logical volume (LVM) or another device mapper device.
+                    description: UUID that the disk must have, when it is a logical volume (LVM), an MD array or another device mapper device.
                     type: str
               emulated:
                 description: In the embedded lab, in the place of O(testbed.disks[].raid.members), disks of the machine that QEMU makes slow.

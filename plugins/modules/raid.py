@@ -65,7 +65,7 @@ options:
             description: WWID that the disk must have, as the kernel shows it.
             type: str
           uuid:
-            description: UUID of a logical volume (LVM) or other device mapper device.
+            description: UUID of a logical volume (LVM), an MD array or another device mapper device.
             type: str
       chunk_kib:
         description: Size of a chunk in KiB, a power of two. By default 512, as mdadm's. Not for level V(1).

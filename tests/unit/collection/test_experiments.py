@@ -916,6 +916,27 @@ def test_e3_on_esxi_begins_with_vmfs_on_the_lun_that_is_mapped_later(shown, with
     assert (store["name"], store["layer"]) == ("e3-vmfs", "initiator-e3")
 
 
+def test_e3_takes_a_lun_that_is_striped_over_two_groups_of_disks(shown, with_guest):
+    """A metaLUN of the original: its groups are arrays that are there already, and each shows its UUID."""
+    groups = [{"uuid": "5a3c19e0:77d2b64f:0c81aa52:e94d3b16"}, {"uuid": "c4e07b91:12f6d3a8:6b5910ce:38a7f24d"}]
+    disk = {"kind": "raid", "raid": {"level": 0, "chunk": "64KiB", "members": groups}}
+    said = json.dumps({"testbed_e3": {"guest": ON_ESXI, "target_disk": disk}})
+    rc, result = shown("lab_linux_esxi", *with_guest, "-e", said, of="e3")
+    assert rc == 0
+    variables = result["hosts"]["target01"]["variables"]
+    (array,) = variables["raid_arrays"]
+    assert (array["name"], array["level"], array["chunk_kib"]) == ("e3", 0, 64)
+    assert (array["members"], array["purpose"]) == (groups, "data")
+    assert variables["ramdisk_disks"] == []
+    (target,) = variables["iscsi_target_targets"]
+    assert [lun["layer"] for lun in target["luns"]] == ["backing-e3"]
+    # A group that is named by nothing that it shows is refused.
+    disk["raid"]["members"] = [groups[0], {"path": "/dev/md1"}]
+    said = json.dumps({"testbed_e3": {"guest": ON_ESXI, "target_disk": disk}})
+    rc, result = shown("lab_linux_esxi", *with_guest, "-e", said, of="e3")
+    assert rc == 2 and "raid.members[1].path is '/dev/md1', which does not identify a device" in result["msg"]
+
+
 def test_e3_maps_the_same_lun_afterwards(shown, with_guest, tmp_path):
     """The facts of the second half, described as the playbook does it."""
     said = json.dumps({"testbed_e3": {"guest": ON_ESXI}})
