@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A disk and a volume that a Windows host has are measured by the shipped playbooks and stay as they are. The host is a stand-in for Windows."""
+"""A disk and a volume that a Windows host has are measured by the shipped playbooks, read only or written to. The host is a stand-in for Windows."""
 
 from __future__ import annotations
 
@@ -31,15 +31,28 @@ ENTRIES = [{"name": f"vms\\{name}.vhdx", "size_bytes": size} for name, size in (
 LUN["volumes"] = {
     "E": {"label": "Data of others", "filesystem": "NTFS", "size_bytes": 95 * MIB, "entries": ENTRIES},
 }
+# A disk that nobody uses, to be overwritten.
+BLANK = drive("Array LUN", "6001405ABLANK", 64 * MIB, serial="S-3702", style="RAW")
+READ_ONLY = [
+    {"name": "array", "kind": "disk", "unique_id": "6001405AABB0037"},
+    {"name": "vms", "kind": "volume", "path": "E:\\vms", "on": "array"},
+]
+WRITTEN = [
+    {"name": "blank", "kind": "disk", "unique_id": "6001405ABLANK", "access": "write"},
+    {"name": "vms", "kind": "volume", "path": "E:\\vms", "access": "write", "benchmark_file": "3MiB"},
+]
+FOLDER = "E:\\vms\\storlab.there+vms"
+FILE = f"{FOLDER}\\storlab-benchmark.dat"
 
 
 class Lab:
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, existing: list):
         self.folder, self.world = folder, World(folder / "world" / "world.json")
         with self.world.open():
             programs = {FIO: {"engine": "fio", "version": "fio-3.42"}}
             host = self.world.add("win01", server=False, programs=programs)
             host["disks"]["1"] = copy.deepcopy(LUN)
+            host["disks"]["2"] = copy.deepcopy(BLANK)
         variables = {
             "ansible_connection": "fake_windows",
             "ansible_fake_windows_world": str(self.world.path),
@@ -48,12 +61,7 @@ class Lab:
             "testbed_state_dir": str(folder / "state"),
             "testbed_results_dir": str(folder / "results"),
             "testbed_run_id": RUN,
-            "testbed": {
-                "existing": [
-                    {"name": "array", "kind": "disk", "unique_id": "6001405AABB0037"},
-                    {"name": "vms", "kind": "volume", "path": "E:\\vms", "on": "array"},
-                ]
-            },
+            "testbed": {"existing": existing},
             "benchmark_ceiling": False,
             "benchmark_workloads": [{"block_size": "4k", "read_percent": 100, "ramp_s": 0, "runtime_s": 1}],
         }
@@ -91,7 +99,7 @@ class Lab:
 
 @pytest.mark.long
 def test_what_a_windows_host_has_is_measured_and_stays_as_it_is(tmp_path):
-    lab = Lab(tmp_path)
+    lab = Lab(tmp_path, READ_ONLY)
     before = lab.kept()
     rc, text = lab.play("playbooks/build.yml")
     assert rc == 0, text[-3000:]
@@ -121,3 +129,59 @@ def test_what_a_windows_host_has_is_measured_and_stays_as_it_is(tmp_path):
     rc, text = lab.play("playbooks/teardown.yml", "playbooks/verify_clean.yml")
     assert rc == 0, text[-3000:]
     assert lab.kept() == before and lab.layers() == {}
+
+
+def entries(kept: dict) -> list:
+    """What the volume of others holds."""
+    return kept["disks"]["1"]["volumes"]["E"]["entries"]
+
+
+@pytest.mark.long
+def test_a_volume_is_written_to_in_a_folder_of_the_testbeds_own_and_a_blank_disk_as_a_whole(tmp_path):
+    lab = Lab(tmp_path, WRITTEN)
+    before = lab.kept()
+    rc, text = lab.play("playbooks/build.yml")
+    assert rc == 0, text[-3000:]
+    assert {name: (layer["path"], layer["purpose"]) for name, layer in lab.layers().items()} == {
+        "initiator-blank": ("\\\\.\\PhysicalDrive2", "scratch"),
+        "datastore-vms": (FILE, "scratch"),
+    }
+    # Beside what others have there is the folder with its stamp and its file, and all else of the host is as it was.
+    built = lab.kept()
+    own = [entry for entry in entries(built) if entry not in entries(before)]
+    below = FOLDER.partition("\\")[2]
+    assert sorted(entry["name"].removeprefix(below) for entry in own) == [
+        "",
+        "\\.storlab-owner.json",
+        "\\storlab-benchmark.dat",
+    ]
+    assert [entry for entry in entries(built) if entry not in own] == entries(before)
+    assert {key: built[key] for key in KEPT[1:]} == {key: before[key] for key in KEPT[1:]}
+
+    writes = json.dumps(
+        {"benchmark_workloads": [{"block_size": "4k", "read_percent": 70, "ramp_s": 0, "runtime_s": 1}]}
+    )
+    rc, text = lab.play("playbooks/benchmark.yml", "playbooks/report.yml", "-e", writes)
+    assert rc == 0, text[-3000:]
+    folder = lab.folder / "results" / "there" / RUN
+    points = [json.loads(path.read_text()) for path in folder.glob("points/*/result.json")]
+    assert {point["path"] for point in points} == {"\\\\.\\PhysicalDrive2", FILE}
+    for point in points:
+        assert point["status"] == "measured" and point["write"]["ios"] > 0
+        assert point["preparation"]["storage_cache"] == "unknown" and "cache_unknown" in point["flags"]
+    written = {place for place, count in lab.host()["written"].items() if count}
+    assert written == {"\\\\.\\PhysicalDrive2", FILE}
+    assert [entry for entry in entries(lab.kept()) if not entry["name"].startswith(below)] == entries(before)
+
+    rc, text = lab.play("playbooks/teardown.yml", "playbooks/verify_clean.yml")
+    assert rc == 0, text[-3000:]
+    assert lab.kept() == before and lab.layers() == {}
+
+
+@pytest.mark.long
+def test_a_disk_that_others_use_is_not_overwritten_and_nothing_changes(tmp_path):
+    lab = Lab(tmp_path, [{**READ_ONLY[0], "access": "write"}])
+    before = lab.kept()
+    rc, text = lab.play("playbooks/build.yml")
+    assert rc != 0 and "device_mounted" in text and "PhysicalDrive1" in text, text[-3000:]
+    assert lab.kept() == before and lab.layers() == {} and not any(lab.host().get("written", {}).values())
