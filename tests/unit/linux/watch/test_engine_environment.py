@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks.system import System
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import environment
@@ -280,3 +281,16 @@ def test_a_share_states_its_dialect_signing_encryption_and_channels():
         "logged_in_as": "guest",
     }
     assert environment.smb_statement(CIFS, "//nas/other") == environment.smb_statement("", "//nas/vms") == {}
+
+
+def test_a_share_of_a_real_server_states_itself():
+    """As Linux 6.1 shows a share of Samba 4.17 that is mounted with vers=3.1.1, recorded in the embedded lab."""
+    recorded = Path(__file__).parents[2] / "fixtures" / "smb" / "debug_data_linux_6.1_samba_4.17.txt"
+    assert environment.smb_statement(recorded.read_text(encoding="utf-8"), "//10.213.0.11/shares") == {
+        "dialect": "0x311",
+        "signed": "no",
+        "encrypted": "no",
+        "channels": "1",
+        "server_interfaces": "1",
+        "security": "RawNTLMSSP",
+    }
