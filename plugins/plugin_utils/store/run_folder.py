@@ -20,7 +20,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
-from ...module_utils.core.layers import Layer
+from ...module_utils.core.layers import Layer, down
 from ...module_utils.core.shape import NUMBER, misfit
 from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
@@ -183,14 +183,16 @@ def refuse_unfit(run_dir: str) -> None:
 def add_layers(
     run_dir: str, layers: dict[str, Layer], variant: str | None = None, measured: Collection[str] = ()
 ) -> None:
-    """layers.json, to which every host of the run adds what it knows. A layer measured in a variant is kept as it is in each (``variants``)."""
+    """layers.json, to which every host of the run adds what it knows. A layer measured in a variant, and each that its I/O goes through, is kept as it is
+    in each (``variants``)."""
+    through = {below["name"] for name in measured for below in down(layers, layers.get(name))}
 
     def merged(known: dict[str, Any]) -> dict[str, object]:
         added = {}
         for name, layer in layers.items():
             variants = {
                 **known.get(name, {}).get("variants", {}),
-                **({variant: layer} if variant and name in measured else {}),
+                **({variant: layer} if variant and name in through else {}),
             }
             added[name] = {**layer, **({"variants": variants} if variants else {})}
         return {**known, **added}

@@ -517,6 +517,20 @@ def test_a_layer_that_is_another_in_each_variant_is_kept_as_it_was_in_each(tmp_p
     assert [load.under(known["x"], name) for name in ("two", "four", "never")] == [small, large, large]
 
 
+def test_what_a_layer_stands_on_is_kept_as_it_was_in_each_variant(tmp_path):
+    """A cache tier of the target is put in and taken out while a guest is measured; a layer that the I/O does not go through has no variants."""
+    guest = {"name": "guest", "parent": "datastore"}
+    datastore = {"name": "datastore", "parent": "backing"}
+    beside = {"name": "beside", "parent": "backing"}
+    for variant, cached in (("baseline", False), ("cached", True)):
+        backing = {"name": "backing", "parent": None, "detail": {"cached": cached}}
+        layers = {layer["name"]: layer for layer in (guest, datastore, backing, beside)}
+        run_folder.add_layers(str(tmp_path), layers, variant, {"guest"})
+    known = json.loads((tmp_path / "layers.json").read_text())
+    assert [load.under(known["backing"], name)["detail"]["cached"] for name in ("baseline", "cached")] == [False, True]
+    assert {name for name, layer in known.items() if "variants" in layer} == {"guest", "datastore", "backing"}
+
+
 def test_a_terminal_obeys_nothing_that_a_host_says(monkeypatch):
     shown: list = []
     monkeypatch.setattr(benchmark.display, "display", shown.append)
