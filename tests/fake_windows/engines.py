@@ -8,7 +8,8 @@ A host's data may hold: account, console_user, programs {path: {engine, version}
 foreign_folders [path] that belong to somebody else, unstarted_s (how long a task that did not start counts as starting), and
 beside [what others run beside the program, 'Dynamo.exe (77)'], late_ms and clock_step_ms as the runner notes them,
 engine_faults [text], of which each run takes the first: crash, hang, killed, lost, io_errors, no_output, iometer_error, iometer_all_zero,
-iometer_abort_after:N, logged_off, and pause (of the storage, for three tenths of the measured time; fio alone).
+iometer_abort_after:N,
+iometer_other_day (its stamps are of another day), logged_off, and pause (of the storage, for three tenths of the measured time; fio alone).
 """
 
 from __future__ import annotations

@@ -308,7 +308,8 @@ def _tests(started: Started, asked: dict, output: str) -> Outcome:
     stop = int(started.fault.partition(":")[2]) if started.fault.startswith("iometer_abort_after:") else None
 
     def stamp(seconds: float) -> str:
-        now = started.begun + seconds
+        # Local time, as Windows gives it to IOMeter: the clock of this host is two hours ahead of UTC.
+        now = started.begun + seconds + 2 * 3600 + (4 * 86400 if started.fault == "iometer_other_day" else 0)
         return (
             "'Time Stamp\n" + time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f":{int(now * 1000) % 1000:03d}\n"
         )

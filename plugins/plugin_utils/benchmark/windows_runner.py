@@ -25,6 +25,7 @@ from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.engines.engine import FILL_BLOCK_BYTES, Make, Place, Start
 from ...module_utils.run import duration, preparation, server_cache
 from ...module_utils.workload.point import Point
+from ..store import local_times
 from ..store.archive import LARGEST_FILE_BYTES
 from ..windows import device_safety, existing, install, own_file, script_text
 from ..windows import engines as windows_engines
@@ -40,7 +41,8 @@ CONNECTION_PATIENCE_S = 120.0
 OVERDUE_S = 120.0
 # The length of a run's folder without its unique part; with the names of the files in it, Windows takes 259.
 LONGEST_FOLDER = 200
-SINGLE_POINT_NOTES = ("started_utc", "finished_utc", "wall_s", "late_s")
+TIMES = ("started_utc", "finished_utc")
+SINGLE_POINT_NOTES = (*TIMES, "wall_s", "late_s")
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 
@@ -248,6 +250,7 @@ class WindowsRun(WindowsScripts):
     def _batch(self, jobs: list[Point]) -> dict[str, Any]:
         meta: dict[str, Any] = {"failures": [], "flags": [], "overridden": []}
         files: dict[str, Any] = {}
+        run: dict[str, str] = {}
         try:
             if jobs[0]["path"] is not None:
                 self.seen = self._state()
@@ -264,7 +267,8 @@ class WindowsRun(WindowsScripts):
             done = self._execute("measure", jobs, lambda place: self.engine.command(jobs, place))
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]
-            # For several points in one run no one notes when each of them was, nor during which of them the host stood still.
+            # For several points in one run no one notes during which of them the host stood still; when each was, the engine's own stamps show.
+            run = {key: done[key] for key in TIMES if key in done} if not done["failures"] else {}
             if len(jobs) == 1:
                 meta.update({key: done[key] for key in SINGLE_POINT_NOTES if key in done})
                 meta["flags"] += ["clock_stepped"] if done["clock_step_s"] > CLOCK_STEP_S else []
@@ -272,17 +276,24 @@ class WindowsRun(WindowsScripts):
             if failure.code == "host_unreachable":
                 raise
             meta["failures"].append(failure.as_fault())
-        return self._divided(jobs, meta, files)
+        return self._divided(jobs, meta, files, run)
 
-    def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, bytes]) -> dict[str, dict[str, bytes]]:
-        """The files of each point: what the engine left of all of them, and which of its tests was whose."""
+    def _divided(
+        self, jobs: list[Point], meta: dict[str, Any], files: dict[str, bytes], run: dict[str, str]
+    ) -> dict[str, dict[str, bytes]]:
+        """The files of each point: what the engine left of all of them, which of its tests was whose, and when it was. run: the TIMES of a run that ended."""
         text, whole = files.get(self.engine.raw_file, b"").decode("utf-8", "surrogateescape"), list[Any]()
         try:
             tests, whole = self.engine.tests(text, jobs)
             series = self.engine.series(text) if self.options["series"] and text else []
+            spans = (
+                local_times.of_run(self.engine.results(text), *(run.get(key, "") for key in TIMES))
+                if run and len(jobs) > 1
+                else []
+            )
         except Failure:
             # Whoever reads the results of each point will say why they cannot be read.
-            tests, series = dict.fromkeys((job["point_id"] for job in jobs), 0), []
+            tests, series, spans = dict.fromkeys((job["point_id"] for job in jobs), 0), [], []
         divided = {}
         for job in jobs:
             own, test = dict(meta), tests[job["point_id"]]
@@ -296,6 +307,7 @@ class WindowsRun(WindowsScripts):
                 else:
                     # It was measured before whatever ended the engine.
                     own.update(failures=[], exit_code=0)
+                    own.update(spans[test] if spans else {})
             own.update(point_id=job["point_id"], flags=flags)
             left = dict(files)
             if test is not None and test < len(series) and series[test]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,6 +18,9 @@ _STAMP = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d) (\d\d):(\d\d):(\d\d)(?::(\d{1,
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 # IOMeter's clock and its count of run time are read apart.
 _SLACK_S = 1.0
+# Zones are whole quarters of an hour from UTC, from -12:00 to +14:00.
+_QUARTER_S = 900
+_LEAST_S, _MOST_S = -12 * 3600, 14 * 3600
 
 
 def zone_of(name: str) -> datetime.tzinfo:
@@ -39,6 +42,32 @@ def dated(entries: list[dict[str, Any]], zone: datetime.tzinfo) -> list[dict[str
         {**entry, "parsed": {**entry["parsed"], **_span(entry["parsed"], zone)}} if "parsed" in entry else entry
         for entry in entries
     ]
+
+
+def of_run(tests: Sequence[Mapping[str, Any]], began_utc: str, ended_utc: str) -> list[dict[str, str]]:
+    """{started_utc, finished_utc} of each test of one run, whose host says when the run began and ended: the zone is the one with which the stamps fit in
+    between. Empty where none does."""
+    zone = _zone_between([test.get("stamps") or [] for test in tests], began_utc, ended_utc)
+    return [_span(test, zone) if zone else {} for test in tests]
+
+
+def _zone_between(stamps: Sequence[Sequence[str]], began_utc: str, ended_utc: str) -> datetime.tzinfo | None:
+    if not (stamps and all(len(both) == 2 for both in stamps) and began_utc and ended_utc):
+        return None
+    began_s, ended_s = times.unix_s(began_utc), times.unix_s(ended_utc)
+    first_s, last_s = _unix_s(stamps[0][0], datetime.timezone.utc), _unix_s(stamps[-1][1], datetime.timezone.utc)
+    if first_s is None or last_s is None:
+        return None
+    # Both ends have to show the same zone: IOMeter may prepare a disk before its first stamp, or be ended long after its last one.
+    zones_s = {
+        round((stamp_s - host_s) / _QUARTER_S) * _QUARTER_S
+        for stamp_s, host_s in ((first_s, began_s), (last_s, ended_s))
+    }
+    ahead_s = zones_s.pop()
+    fits = not zones_s and began_s - _SLACK_S <= first_s - ahead_s and last_s - ahead_s <= ended_s + _SLACK_S
+    if not (fits and _LEAST_S <= ahead_s <= _MOST_S):
+        return None
+    return datetime.timezone(datetime.timedelta(seconds=ahead_s))
 
 
 def _span(parsed: Mapping[str, Any], zone: datetime.tzinfo) -> dict[str, str]:

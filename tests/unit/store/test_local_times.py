@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import iometer
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import import_files, importer, local_times
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "iometer" / "SYNTHETIC_1.1.0.csv"
@@ -87,3 +88,46 @@ def test_a_zone_that_there_is_not_is_refused(name):
     with pytest.raises(Failure) as caught:
         local_times.zone_of(name)
     assert caught.value.code == "bad_value" and "Europe/Berlin" in str(caught.value)
+
+
+def of_run(text: str, began: str, ended: str) -> list[tuple[object, object]]:
+    spans = local_times.of_run(iometer.results(text), began, ended)
+    return [(span.get("started_utc"), span.get("finished_utc")) for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("hours", "began", "ended"),
+    [
+        ("UTC", "2026-07-05T10:11:08.000Z", "2026-07-05T10:12:03.250Z"),
+        ("Berlin", "2026-07-05T08:11:08.000Z", "2026-07-05T08:12:03.250Z"),
+        ("Kathmandu", "2026-07-05T04:26:08.000Z", "2026-07-05T04:27:03.250Z"),
+        ("Honolulu", "2026-07-05T20:11:08.000Z", "2026-07-05T20:12:03.250Z"),
+    ],
+)
+def test_a_host_that_knows_when_the_run_was_shows_the_zone_of_its_stamps(hours, began, ended):
+    hour = {"UTC": "10:11", "Berlin": "08:11", "Kathmandu": "04:26", "Honolulu": "20:11"}[hours]
+    later = f"{hour[:3]}{int(hour[3:]) + 1}"
+    assert of_run(TWO, began, ended) == [
+        (f"2026-07-05T{hour}:15.009Z", f"2026-07-05T{hour}:45.009Z"),
+        (f"2026-07-05T{hour}:50.500Z", f"2026-07-05T{later}:00.500Z"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("began", "ended"),
+    [
+        ("2026-07-05T10:11:08.000Z", "2026-07-05T10:11:50.000Z"),  # ended before its last stamp
+        ("2026-07-05T10:11:20.000Z", "2026-07-05T10:12:03.250Z"),  # began after its first stamp
+        ("2026-07-05T10:11:08.000Z", "2026-07-05T10:20:00.000Z"),  # ended too late: another zone would fit, too
+        ("2026-07-05T10:11:08.000Z", "2026-07-05T10:28:40.000Z"),  # the ends show different zones
+        ("2026-07-01T10:11:08.000Z", "2026-07-01T10:12:03.250Z"),  # no zone is four days away
+        ("", ""),
+    ],
+)
+def test_stamps_that_do_not_fit_the_run_give_no_test_a_time(began, ended):
+    assert of_run(TWO, began, ended) == [(None, None)] * 2
+
+
+def test_a_run_without_its_last_stamp_gives_no_test_a_time():
+    text = text_of("2026-07-05 10:11:12:131", "2026-07-05 10:11:45:9", None)
+    assert of_run(text, "2026-07-05T10:11:08.000Z", "2026-07-05T10:12:03.250Z") == [(None, None)] * 2

@@ -290,6 +290,18 @@ def test_a_grid_is_one_run_of_iometer(bench):
     for one in found:
         assert one["total"]["bytes"] == one["total"]["ios"] * one["workload"]["block_size_bytes"]
         assert one["latency_bins"]["unit"] == "ns"
+    # Each has the time of its own test, one after the other, within that of the run.
+    moments = [moment for one in found for moment in (one["started_utc"], one["finished_utc"])]
+    assert moments == sorted(moments)
+    assert all(one["started_utc"] < one["finished_utc"] for one in found)
+
+
+def test_points_of_a_run_have_no_time_that_its_host_cannot_have_measured_them_at(bench):
+    """Its engine's clock is days from the host's."""
+    bench.change(engine_faults=["iometer_other_day"])
+    points = measured(bench.run(**GRID))
+    for one in (bench.result(point) for point in points):
+        assert "started_utc" not in one and "finished_utc" not in one and one["total"]["ios"] > 0
 
 
 def test_iometer_that_breaks_off_keeps_what_it_had_measured(bench):
