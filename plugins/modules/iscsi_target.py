@@ -185,7 +185,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **iscsi_target.SPEC,
-            "provider": {"type": "str", "choices": list(target_providers.PROVIDERS), "default": "lio"},
+            "provider": {
+                "type": "str",
+                "choices": list(target_providers.PROVIDERS),
+                "default": target_providers.DEFAULT,
+            },
             "options": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,

@@ -215,7 +215,7 @@ USED_OTHERWISE = {
     *(
         f"module_utils.linux.exports.provider_{name}.{part}"
         for name in ("lio", "tgt")
-        for part in ("COMMANDS", "KERNEL_MODULES", "FIRST_LUN", "SHARES_LUNS", "Area")
+        for part in ("COMMANDS", "KERNEL_MODULES", "FIRST_LUN", "LUN_0", "SHARES_LUNS", "Area")
     ),
     "plugin_utils.chain.schema.schema",
     # All files of a report at once, for whoever compares them; the action takes them in pieces.

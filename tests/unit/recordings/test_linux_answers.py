@@ -251,13 +251,13 @@ ROWS = [
         "tgt of RHEL 5, which shows no block size",
         exported.parse_tgt,
         shown(tid=1, name="vhosts", backing="Backing store", device="/dev/hdd1", block=""),
-        [{"software": "tgt", "name": "vhosts", "serial": "beaf13", "device": "/dev/hdd1"}],
+        [{"name": "vhosts", "serial": "beaf13", "device": "/dev/hdd1"}],
     ),
     Row(
         "tgt with a disk passed through",
         exported.parse_tgt,
         shown(tid=2, name="iqn.2015-03.com.example:designDisk", device="/dev/sg0"),
-        [{"software": "tgt", "name": "iqn.2015-03.com.example:designDisk", "serial": "beaf23", "device": "/dev/sg0"}],
+        [{"name": "iqn.2015-03.com.example:designDisk", "serial": "beaf23", "device": "/dev/sg0"}],
     ),
     Row(
         "tgt with an initiator that has an alias",

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
-from .facts import Export
+from .facts import Export, Offered
 from .system import System
 
-# The program that holds a device open because software exports it; kernels export without one.
-DAEMONS = {"tgt": "tgtd"}
 
-
-def of_host(system: System) -> list[Export]:
-    return _lio_exports(system) + _nvmet_exports(system) + _tgt_exports(system)
-
-
-def _lio_exports(system: System) -> list[Export]:
+def _lio_exports(system: System) -> list[Offered]:
     core = "/sys/kernel/config/target/core"
-    exports: list[Export] = []
+    exports: list[Offered] = []
     for adapter in system.names(core):
         for name in system.names(f"{core}/{adapter}"):
             device = system.read(f"{core}/{adapter}/{name}/udev_path")
@@ -29,7 +24,6 @@ def _lio_exports(system: System) -> list[Export]:
                 serial = (system.read(f"{core}/{adapter}/{name}/wwn/vpd_unit_serial") or "").rpartition(":")[2].strip()
                 exports.append(
                     {
-                        "software": "lio",
                         "name": name,
                         "serial": serial,
                         "device": system.resolve(device),
@@ -47,17 +41,16 @@ def _iblock_number(text: str) -> str | None:
     return f"{match.group(1)}:{match.group(2)}" if match else None
 
 
-def _nvmet_exports(system: System) -> list[Export]:
+def _nvmet_exports(system: System) -> list[Offered]:
     """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else shows it."""
     core = "/sys/kernel/config/nvmet/subsystems"
-    exports: list[Export] = []
+    exports: list[Offered] = []
     for name in system.names(core):
         for number in system.names(f"{core}/{name}/namespaces"):
             device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
             if device and system.read(f"{core}/{name}/namespaces/{number}/enable") == "1":
                 exports.append(
                     {
-                        "software": "nvmet",
                         "name": f"{name} namespace {number}",
                         "serial": "",
                         "device": system.resolve(device),
@@ -66,9 +59,9 @@ def _nvmet_exports(system: System) -> list[Export]:
     return exports
 
 
-def _tgt_exports(system: System) -> list[Export]:
+def _tgt_exports(system: System) -> list[Offered]:
     """LUNs of every tgtd of this host, asked for through each one's control socket."""
-    exports: list[Export] = []
+    exports: list[Offered] = []
     for name in system.names("/run/tgtd"):
         port = re.fullmatch(r"socket\.(\d+)", name)
         done = (
@@ -79,7 +72,7 @@ def _tgt_exports(system: System) -> list[Export]:
         if done and done[0] == 0:
             for export in parse_tgt(done[1]):
                 number = _passed_through(system, export["device"])
-                shown: Export = {**export, "device": system.resolve(export["device"])}
+                shown: Offered = {**export, "device": system.resolve(export["device"])}
                 exports.append({**shown, "number": number} if number else shown)
     return exports
 
@@ -94,9 +87,9 @@ def _passed_through(system: System, path: str) -> str | None:
     return next((system.read(f"{folder}/{name}/dev") for name in system.names(folder)), None)
 
 
-def parse_tgt(text: str) -> list[Export]:
-    """[{software, name, serial, device}] from ``tgtadm --mode target --op show``; the tgt of RHEL 5 wrote 'Backing store' without 'path'."""
-    exports: list[Export] = []
+def parse_tgt(text: str) -> list[Offered]:
+    """[{name, serial, device}] from ``tgtadm --mode target --op show``; the tgt of RHEL 5 wrote 'Backing store' without 'path'."""
+    exports: list[Offered] = []
     target, serial = "", ""
     for line in text.splitlines():
         key, _colon, value = line.strip().partition(": ")
@@ -105,5 +98,32 @@ def parse_tgt(text: str) -> list[Export]:
         elif key == "SCSI SN":
             serial = value
         elif key in ("Backing store path", "Backing store") and value.startswith("/"):
-            exports.append({"software": "tgt", "name": target, "serial": serial, "device": value})
+            exports.append({"name": target, "serial": serial, "device": value})
     return exports
+
+
+@dataclass(frozen=True)
+class Software:
+    """How a target shows what it exports, and the program that holds the devices open for it; kernels export without one."""
+
+    read: Callable[[System], list[Offered]]
+    daemon: str | None = None
+
+
+# All targets that a Linux host is known to have: a device may be exported by one that this collection never starts.
+SOFTWARE = {
+    "lio": Software(_lio_exports),
+    "nvmet": Software(_nvmet_exports),
+    "tgt": Software(_tgt_exports, daemon="tgtd"),
+}
+
+
+def of_host(system: System) -> list[Export]:
+    """All exports of the host, each with the name of its software."""
+    return [{"software": name, **offered} for name, software in SOFTWARE.items() for offered in software.read(system)]
+
+
+def holders(exports: Collection[Export]) -> set[str]:
+    """The programs that have a device open because of these exports."""
+    daemons = (SOFTWARE[export["software"]].daemon for export in exports if export["software"] in SOFTWARE)
+    return {daemon for daemon in daemons if daemon}

@@ -8,18 +8,23 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class _Export(TypedDict):
-    software: str
+class _Offered(TypedDict):
     name: str
     serial: str | None
     device: str
 
 
-class Export(_Export, total=False):
-    """A target's use of a device. number: of its block device; claims: the kernel keeps the device for it."""
+class Offered(_Offered, total=False):
+    """A device that a target exports, as the target itself shows it. number: of its block device; claims: the kernel keeps the device for it."""
 
     number: str | None
     claims: bool
+
+
+class Export(Offered):
+    """The same with the software that exports it."""
+
+    software: str
 
 
 class Opener(TypedDict):

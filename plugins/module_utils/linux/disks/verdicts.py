@@ -251,7 +251,7 @@ def use_refusals(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[L
                 "Name the loop device, or detach it.",
             )
         )
-    exporters = {exported.DAEMONS.get(export["software"]) for export in facts["exports"]}
+    exporters = exported.holders(facts["exports"])
     writers = [opener for opener in facts["openers"] if opener["writes"] and opener["command"] not in exporters]
     if writers:
         names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)

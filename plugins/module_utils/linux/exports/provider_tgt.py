@@ -13,7 +13,7 @@ from ...core.steps import Step, shown
 from ..disks import block_device
 from ..host import wait_for
 from . import iscsi_target
-from .tgt import TgtTarget, check_targets, cut_off, lost_luns, lun_identity, newly_exported, plan
+from .tgt import OWN_LUN, TgtTarget, check_targets, cut_off, lost_luns, lun_identity, newly_exported, plan
 
 OPTIONS: dict[str, Any] = {
     "control_port": {"type": "int", "default": 3260},
@@ -21,8 +21,8 @@ OPTIONS: dict[str, Any] = {
 }
 COMMANDS = {"tgtd": ("tgt", "scsi-target-utils"), "tgtadm": ("tgt", "scsi-target-utils")}
 KERNEL_MODULES: tuple[str, ...] = ()
-# LUN 0 is tgt's own controller.
 FIRST_LUN = 1
+LUN_0 = OWN_LUN
 SHARES_LUNS = True
 
 

@@ -4,9 +4,9 @@
 """The providers of iSCSI targets on a Linux host: one file each, and one line here.
 
 A provider has OPTIONS, an argument specification of the options that it alone has; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
-KERNEL_MODULES, which the host must have; FIRST_LUN, the lowest number of a LUN, and SHARES_LUNS, whether it shows all LUNs of a target to each
-initiator; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for and returns ``{changed, steps, diff, layers}``. params
-are in iscsi_target.SPEC and OPTIONS.
+KERNEL_MODULES, which the host must have; FIRST_LUN, the lowest number of a LUN, and LUN_0, what that is where it is not the first; SHARES_LUNS,
+whether it shows all LUNs of a target to each initiator; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for
+and returns ``{changed, steps, diff, layers}``. params are in iscsi_target.SPEC and OPTIONS.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ PROVIDERS: dict[str, ModuleType] = {
     "lio": provider_lio,
     "tgt": provider_tgt,
 }
+# The kernel's own, which needs no program.
+DEFAULT = "lio"
 
 
 def first_lun(provider: str | None) -> int:
     """The lowest number of a LUN; 0 of one that is not here, such as that of Windows."""
     return int(getattr(PROVIDERS.get(str(provider)), "FIRST_LUN", 0))
+
+
+def lun_0(provider: str | None) -> str:
+    """The use of LUN 0 by a provider that has it for itself, else an empty text."""
+    return str(getattr(PROVIDERS.get(str(provider)), "LUN_0", ""))
 
 
 def shares_luns(provider: str | None) -> bool:

@@ -28,6 +28,7 @@ from ..nouns import ExportedLun, ExportedTarget, LostLun, TgtExport, TgtState
 from ..record import Record
 
 SOCKETS = "/var/run/tgtd"
+OWN_LUN = "tgt's own controller"
 HASH_ROUNDS = 20000
 LUN_FIELDS = {
     "SCSI ID": "scsi_id",
@@ -44,7 +45,7 @@ def check_targets(targets: list[ExportedTarget]) -> dict[str, str]:
         variable = f"iscsi_target_targets {target['name']}"
         every = {lun["lun"] for lun in target["luns"]}
         if 0 in every:
-            raise bad_value(f"{variable} lun", 0, "Number the LUNs from 1: LUN 0 is tgt's own controller.")
+            raise bad_value(f"{variable} lun", 0, f"Number the LUNs from 1: LUN 0 is {OWN_LUN}.")
         outgoing = set()
         for initiator in target["initiators"]:
             if initiator.get("luns") is not None and set(initiator["luns"]) != every:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.linux.exports import iscsi_target as export_module
-from ....module_utils.linux.exports.target_providers import PROVIDERS, refuse_targets, shares_luns
+from ....module_utils.linux.exports.target_providers import DEFAULT, PROVIDERS, lun_0, refuse_targets, shares_luns
 from ..access import login_addresses
 from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
@@ -65,7 +65,7 @@ class IscsiTarget(Stage):
         for host, disks in context.disks_of_targets():
             windows = host.platform == "windows"
             runs = f"{host.name} runs {host.platform.capitalize()}"
-            context.derive(host, "iscsi_target_provider", "windows" if windows else "lio", runs)
+            context.derive(host, "iscsi_target_provider", "windows" if windows else DEFAULT, runs)
             loopback = windows and any(disk.loopback for disk in disks)
             context.derive(host, "iscsi_target_windows_loopback", loopback, "testbed.disks")
             open_to_all = context.description["chap"] == "none"
@@ -321,8 +321,7 @@ def _unfit_exports(_lab: Lab, testbed: Testbed, host: Host) -> list[Problem]:
         problems += _unfit_luns(testbed, host, variable, mappings(export["luns"]))
         if host.platform == "windows":
             problems += _windows_target(export, variable, host)
-        if shares_luns(host.variables.get("iscsi_target_provider")):
-            problems += _shared_luns(export, variable, host)
+        problems += _of_provider(export, variable, host)
     return problems
 
 
@@ -476,16 +475,17 @@ def _own_secrets(_lab: Lab, _testbed: Testbed, host: Host) -> list[Problem]:
     return problems
 
 
-def _shared_luns(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
-    problems, numbers = [], {lun.get("lun") for lun in mappings(export["luns"])}
-    problems += [
-        Problem(
-            f"LUN number of {lun.get('name')} on {host.name}", "0", "which is tgt's own controller", "number from 1"
-        )
+def _of_provider(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
+    """The problems that its provider alone has with it, in the words of the description."""
+    provider = host.variables.get("iscsi_target_provider")
+    numbers = {lun.get("lun") for lun in mappings(export["luns"])}
+    problems = [
+        Problem(f"LUN number of {lun.get('name')} on {host.name}", "0", f"which is {own}", "number from 1")
         for lun in mappings(export["luns"])
-        if lun.get("lun") == 0
+        if (own := lun_0(provider)) and lun.get("lun") == 0
     ]
-    if any(
+    others = [name for name in PROVIDERS if not shares_luns(name)]
+    if shares_luns(provider) and any(
         initiator.get("luns") is not None and set(initiator["luns"]) != numbers
         for initiator in mappings(export["initiators"])
     ):
@@ -493,8 +493,8 @@ def _shared_luns(export: dict[str, Any], variable: str, host: Host) -> list[Prob
             Problem(
                 f"{variable}.initiators of {host.name}",
                 None,
-                "see different LUNs, and tgt shows all LUNs of a target to all its initiators",
-                "show them the same disks, or set iscsi_target_provider: lio",
+                f"see different LUNs, and {provider} shows all LUNs of a target to all its initiators",
+                f"show them the same disks, or set iscsi_target_provider: {' or '.join(others)}",
             )
         )
     return problems

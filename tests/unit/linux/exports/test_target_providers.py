@@ -3,6 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import places
 import pytest
 import yaml
@@ -21,6 +25,56 @@ def test_a_provider_is_one_file_one_line_and_one_word():
     options = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
     assert set(options["iscsi_target_provider"]["choices"]) == names | {"windows"}
     assert {path.stem for path in (ROLE / "tasks").glob("provider_*.yml")} == {"provider_linux", "provider_windows"}
+
+
+# Who names a provider: its own files, the list of providers, and the list of all targets that a Linux host may have, which we need not have started.
+NAMES_THEM = {
+    "target_providers",
+    *(f"{part}{name}" for name in target_providers.PROVIDERS for part in ("", "provider_")),
+}
+OF_HOSTS = {
+    "disks/exported.py",
+    # The files and the packages of a host.
+    "watch/storage_state.py",
+    "watch/recording.py",
+}
+
+
+def naming(text: str) -> set[str]:
+    """Providers that a file names in its code, whole or as a word of a sentence; its documentation may."""
+    tree = ast.parse(text)
+    documents = {
+        id(constant)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("DOCUMENTATION", "EXAMPLES", "RETURN"))
+        for constant in ast.walk(node.value)
+        if not isinstance(node.value, ast.Call)
+    }
+    words = re.compile(rf"\b({'|'.join(target_providers.PROVIDERS)})\b")
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
+        for name in words.findall(node.value)
+    }
+
+
+def test_no_provider_is_named_outside_its_files_and_the_lists():
+    plugins, linux = places.ROOT / "plugins", FOLDER.parent
+    lists = {FOLDER / f"{name}.py" for name in NAMES_THEM} | {linux / name for name in OF_HOSTS}
+    texts: dict[Path, str] = {path: path.read_text(encoding="utf-8") for path in plugins.rglob("*.py")}
+    named = {path for path, text in texts.items() if naming(text)}
+    assert sorted(str(path.relative_to(plugins)) for path in named - lists) == []
+    # A file that no longer names one is no exception.
+    assert {path for path in lists - named if path.parent != FOLDER} == set()
+
+
+def test_a_provider_that_is_named_is_noticed():
+    assert naming("if provider == 'tgt':\n    pass\n") == {"tgt"}
+    assert naming('what = f"{a}: use the provider lio."\n') == {"lio"}
+    assert naming('"""By tgt."""\nDOCUMENTATION = "tgt"\nname = "tgtd, lionel"\n') == set()
+    assert naming('refuse("tgt")\n') == {"tgt"}
 
 
 @pytest.mark.parametrize("name", sorted(target_providers.PROVIDERS))
