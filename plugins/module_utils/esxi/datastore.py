@@ -437,7 +437,7 @@ def remembered(
     return kept
 
 
-NAME_REMEDY = "Use 1 to 42 characters without / \\ and %."
+NAME_RULE = "1 to 42 characters without / \\ and %"
 
 
 def is_name(text: str) -> bool:
@@ -483,7 +483,7 @@ def check(
         "check_mode": check_mode,
     }
     if not is_name(entry["name"]):
-        raise bad_value(f"{variable} name", entry["name"], NAME_REMEDY)
+        raise bad_value(f"{variable} name", entry["name"], f"Use {NAME_RULE}.")
     if kind == "nfs":
         for key in ("server", "path"):
             if not entry.get(key):

@@ -284,7 +284,7 @@ class LinuxRun:
                 return self.command(command)
             except Failure as failure:
                 # The user's rights are gone; what the host still has can be taken once they are back.
-                what = f"{failure.what.rstrip('.')}; {self._kept()}."
+                what = f"{failure.what} Of its run {self._kept()}."
                 details = {"state_dir": self.folder, "taken": self.taken}
                 raise Failure("command_refused", what, failure.remedy, **{**failure.details, **details}) from failure
             except AnsibleConnectionFailure as error:

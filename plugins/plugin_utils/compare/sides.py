@@ -55,7 +55,7 @@ def compare_sides(
         side: Comparison = {"name": name, **comparison.with_runs(summary, chosen[name], under_test)}
         sides.append(side)
         how = comparison.how(match, designs[name])
-        sentences.append((how, f"{name}: {side['headline'].removeprefix(how).strip()}"))
+        sentences.append((name, how, side["headline"].removeprefix(how).strip()))
     counts = {verdict: sum(side["counts"][verdict] for side in sides) for verdict in VERDICTS}
     return {
         "schema": SCHEMA,
@@ -160,13 +160,11 @@ def _number_runs(rows: list[Row], match: comparison.Match) -> None:
             ]
 
 
-def _headline(baseline: str, sentences: list[tuple[str, str]]) -> str:
-    """How it was measured, once where that is the same for all, and what is to be said of each side."""
-    how = {words for words, _text in sentences}
+def _headline(baseline: str, sentences: list[tuple[str, str, str]]) -> str:
+    """How it was measured, once where that is the same for all, and what is to be said of each side. sentences: (its name, how, what)."""
+    how = {words for _name, words, _text in sentences}
     alike = next(iter(how)) if len(how) == 1 else ""
-    parts = [
-        text if alike else f"{text.partition(': ')[0]}: {words} {text.partition(': ')[2]}" for words, text in sentences
-    ]
+    parts = [f"{name}: {text}" if alike else f"{name}: {words} {text}" for name, words, text in sentences]
     count = f"{len(sentences)} side{'' if len(sentences) == 1 else 's'} against {baseline}."
     return " ".join(part for part in (count, alike, *parts) if part)
 

@@ -171,7 +171,7 @@ def test_a_user_who_loses_his_rights_meanwhile_loses_no_point(tmp_path):
         follow(host, tmp_path)
     assert [number for number, _plan in host.on_disk] == [1, 2, 3]
     assert (caught.value.code, caught.value.details["taken"]) == ("command_refused", 3)
-    assert "target01 refuses; the 3 points that were finished and fetched are kept in" in str(caught.value)
+    assert "target01 refuses. Of its run the 3 points that were finished and fetched are kept in" in str(caught.value)
     assert str(caught.value).endswith("Ask for the right.") and host.run.exists()
     # Once the user has his rights again, the same task goes on with it.
     host.at, host.joined, host.agreed = {}, True, False

@@ -119,7 +119,7 @@ def test_a_share_is_mounted_with_a_login_that_show_does_not_show():
     ("old", "new", "words"),
     [
         (", share: vms/images", "", ["existing[0].share is not set", "smb needs it"]),
-        ("vms/images", "'a,b'", ["existing[0] cannot be mounted", "name of the share"]),
+        ("vms/images", "'a,b'", ["existing[0] cannot be mounted. Give the name of the share"]),
         ("nas.example", "'2001:db8::7'", ["existing[0] cannot be mounted", "IPv4"]),
         (", password: a-password-of-mine", "", ["existing[0].password is not set", "beside user"]),
         ("user: reader, ", "", ["existing[0].user is not set", "beside password"]),

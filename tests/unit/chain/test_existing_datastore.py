@@ -46,7 +46,7 @@ def test_guests_lie_on_it_beside_a_datastore_of_the_testbed():
         ("access: write", "version: 5", "testbed.existing[0].version is not a known key"),
         ("access: write", "path: /a, access: write", "testbed.existing[0].path is not a word for storage of kind esxi"),
         ("RAID 10,", "a/b,", "testbed.existing[0].name contains"),
-        ("RAID 10,", f"{'n' * 43},", "Use 1 to 42 characters".lower()),
+        ("RAID 10,", f"{'n' * 43},", ": write the name that the ESXi host shows, which has 1 to 42 characters without"),
         (
             "access: write",
             "hosts: [target01]",

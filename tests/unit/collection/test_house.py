@@ -261,6 +261,30 @@ def says_that_a_layer_could_not_be_filled(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value == "fill_failed"
 
 
+# Texts of a failure, and constants that are one.
+SENTENCES = {"what", "remedy", "why", "instead", "msg"}
+EDITS = {name for name in dir(str) if not name.startswith(("_", "is"))} - {
+    "startswith",
+    "endswith",
+    "find",
+    "count",
+    "index",
+}
+
+
+def edits_a_sentence_of_a_failure(node: ast.AST) -> bool:
+    """Cuts or changes it: whoever needs another sentence writes it from its parts."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in EDITS:
+        text = node.func.value
+    elif isinstance(node, ast.Subscript):
+        text = node.value
+    else:
+        return False
+    return (isinstance(text, ast.Attribute) and text.attr in SENTENCES) or (
+        isinstance(text, ast.Name) and text.id.endswith("REMEDY")
+    )
+
+
 # What one function does for all, and where it is done otherwise because something else is done; each of them says so.
 DONE_ONCE = {
     makes_a_diff: {
@@ -290,6 +314,8 @@ DONE_ONCE = {
     knows_how_naa_names_begin: {"module_utils.core.names", "module_utils.linux.exports.tgt"},
     # What precedes a point, on Linux and on Windows.
     says_that_a_layer_could_not_be_filled: {"module_utils.run.preparation"},
+    # Of Ansible's own error about arguments, which are several in one sentence of ours.
+    edits_a_sentence_of_a_failure: {"plugin_utils.action"},
 }
 
 
@@ -313,10 +339,18 @@ def test_what_is_done_by_hand_is_noticed(tmp_path):
         "file": 'os.replace(f"{path}.new", path)\n',
         "naa": 'naa = name[4:] if name.startswith("naa.") else None\n',
         "fill": 'raise Failure("fill_failed", what, remedy)\n',
-        "none": 'a = {"before": 1}\nnaa = "naa"\n"a".replace("b", "c")\n',
+        "edit": 'text = failure.remedy.rstrip(".")\n',
+        "cut": "text = NAME_REMEDY[1:]\n",
+        "none": 'a = {"before": 1}\nnaa = "naa"\n"a".replace("b", "c")\nends = failure.what.endswith(".")\n',
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
-    assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [{"diff"}, {"file"}, {"naa"}, {"fill"}]
+    assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [
+        {"diff"},
+        {"file"},
+        {"naa"},
+        {"fill"},
+        {"edit", "cut"},
+    ]
 
 
 def first_lines_by_interpreter(texts: dict) -> list:

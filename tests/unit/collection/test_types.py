@@ -17,7 +17,7 @@ import write_params
 
 FOLDERS = tuple(places.ROOT / "plugins" / name for name in ("module_utils", "plugin_utils"))
 # Percent of the annotations that hold Any. They only fall: whoever gives types to more writes the lower figure here; at most 15 is the goal, which is kept.
-MOST_PERCENT = {"parameters": 13.2, "returns": 14.3}
+MOST_PERCENT = {"parameters": 13.2, "returns": 14.1}
 # A noun: the file that has its type, a key that every one has, and the same mistyped.
 NOUNS = {
     "Layer": ("module_utils.core.layers", "host", "hots"),

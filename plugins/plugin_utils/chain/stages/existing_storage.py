@@ -14,7 +14,7 @@ from ....module_utils.core.iscsi_names import check_iqn
 from ....module_utils.core.layers import Layer
 from ....module_utils.core.luns import CHAP_SPEC
 from ....module_utils.core.windows_names import DISK_PROOFS, is_below, is_folder
-from ....module_utils.esxi.datastore import NAME_REMEDY, is_name
+from ....module_utils.esxi.datastore import NAME_RULE, is_name
 from ....module_utils.linux.clients import smb
 from ....module_utils.linux.clients.attached import NEEDED, PORTS
 from ....module_utils.linux.disks.device_safety import PROOFS
@@ -351,7 +351,7 @@ def _unfit(variable: str, entry: Entry) -> list[Problem]:
                 f"{variable}.name",
                 shown(entry["name"]),
                 "",
-                f"write the name that the ESXi host shows; {NAME_REMEDY[0].lower()}{NAME_REMEDY[1:]}",
+                f"write the name that the ESXi host shows, which has {NAME_RULE}",
             )
         )
     if written(entry) and kind == "iscsi" and not any(entry.get(key) for key in ("serial", "naa")):
@@ -412,7 +412,7 @@ def _share(variable: str, entry: Entry) -> list[Problem]:
     try:
         smb.check(variable, words)
     except Failure as failure:
-        return [Problem(variable, None, "cannot be mounted", failure.remedy.rstrip(".").replace("Give", "give", 1))]
+        return [Problem(variable, None, "cannot be mounted", failure.remedy)]
     return []
 
 
