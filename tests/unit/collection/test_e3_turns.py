@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from experiment_book import BOOKS, IMPORT, plays
+from places import ROOT
 
-ROOT = Path(__file__).parents[3]
-BOOKS = ROOT / "playbooks" / "experiments"
 GUEST = {"name": "guest01", "memory": "2GiB", "esxi": {"datastore": "datastore1", "template": "windows2022"}}
 STUBS = ("build", "benchmark", "teardown", "verify_clean", "report", "compare")
 pytestmark = pytest.mark.ansible
@@ -89,7 +89,8 @@ def test_a_lab_without_an_esxi_host_is_refused_before_anything_is_built(played):
 
 
 def test_both_playbooks_compare_the_same_sentences():
-    last = [
-        yaml.safe_load((BOOKS / f"e3_vmfs_rdm{kind}.yml").read_text(encoding="utf-8"))[-1] for kind in ("", "_esxi")
+    compared = [
+        [play for play in plays(name) if "compare" in play.get(IMPORT, "")]
+        for name in ("e3_vmfs_rdm", "e3_vmfs_rdm_esxi")
     ]
-    assert last[0] == last[1] and last[0]["vars"]["testbed_compare_statements"]
+    assert compared[0] == compared[1] and len(compared[0]) == 1 and compared[0][0]["vars"]["testbed_compare_statements"]

@@ -16,10 +16,14 @@ import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.sweep import expand_all
+from experiment_book import BOOKS, IMPORT, PARTS, plays
 from fixtures.compare import make_runs
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-BOOKS = ROOT / "playbooks" / "experiments"
+
+def results_of(document: dict) -> list[dict]:
+    """The result of each task that was played on a host."""
+    return [next(iter(task["hosts"].values())) for play in document["plays"] for task in play["tasks"] if task["hosts"]]
 
 
 @pytest.fixture
@@ -31,12 +35,38 @@ def shown(tmp_path):
         names = (BOOKS / f"{of}_testbed.yml", ROOT / "playbooks" / "show.yml")
         book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
         rc, document, _said = show_testbed.run(ROOT / "inventories" / inventory, *options, playbook=str(book))
-        results = [
-            next(iter(task["hosts"].values())) for play in document["plays"] for task in play["tasks"] if task["hosts"]
-        ]
-        return rc, next(one for one in results if "drawing" in one or one.get("failed"))
+        return rc, next(one for one in results_of(document) if "drawing" in one or one.get("failed"))
 
     return ask
+
+
+def afterwards(
+    tmp_path: Path,
+    experiment: str,
+    names: tuple,
+    said: dict,
+    facts: tuple = (),
+    inventory: str = "lab_local",
+    *options: str,
+) -> tuple:
+    """The answer of show about an experiment once these of its plays are played, and the facts after each of them. said: what -e says of it."""
+    ask = {"hosts": "target01", "gather_facts": False}
+    ask["tasks"] = [{"ansible.builtin.debug": {"msg": {name: "{{ " + name + " }}" for name in facts}}}]
+    parts = []
+    for name in names:
+        (play,) = [one for one in plays(experiment) if one["name"] == name]
+        parts += [play, ask] if facts else [play]
+    (tmp_path / "after.yml").write_text(yaml.safe_dump(parts), encoding="utf-8")
+    book = tmp_path / "book.yml"
+    imported = (BOOKS / f"{experiment[:2]}_testbed.yml", tmp_path / "after.yml", ROOT / "playbooks" / "show.yml")
+    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in imported]), encoding="utf-8")
+    rc, document, _said = show_testbed.run(
+        ROOT / "inventories" / inventory, *options, "-e", json.dumps(said), playbook=str(book)
+    )
+    assert rc == 0
+    results = results_of(document)
+    messages = [one["msg"] for one in results if isinstance(one.get("msg"), dict) and set(one["msg"]) == set(facts)]
+    return next(one for one in results if "drawing" in one), messages
 
 
 def test_e2_is_the_published_one_on_hardware_and_says_so_where_it_is_scaled_down(shown):
@@ -196,29 +226,9 @@ def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, s
 
 def e5_afterwards(tmp_path: Path, said: dict) -> tuple:
     """What show says of the drives after RAID 0 was measured, and the facts of the measurements that follow."""
-    plays = yaml.safe_load((BOOKS / "e5_raid0_surfaces.yml").read_text(encoding="utf-8"))
     names = ("Numbers of drives instead of searches", "The same drives with parity")
     facts = ("benchmark_sweep", "benchmark_exclude", "benchmark_variants")
-    ask = {"hosts": "target01", "gather_facts": False}
-    ask["tasks"] = [{"ansible.builtin.debug": {"msg": {name: "{{ " + name + " }}" for name in facts}}}]
-    parts = []
-    for name in names:
-        (play,) = [one for one in plays if one["name"] == name]
-        parts += [play, ask]
-    (tmp_path / "after.yml").write_text(yaml.safe_dump(parts), encoding="utf-8")
-    book = tmp_path / "book.yml"
-    imported = (BOOKS / "e5_testbed.yml", tmp_path / "after.yml", ROOT / "playbooks" / "show.yml")
-    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in imported]), encoding="utf-8")
-    rc, document, _said = show_testbed.run(
-        ROOT / "inventories" / "lab_local", "-e", json.dumps({"testbed_e5": said}), playbook=str(book)
-    )
-    assert rc == 0
-    results = [
-        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
-    ]
-    return next(one for one in results if "drawing" in one), [
-        one["msg"] for one in results if isinstance(one.get("msg"), dict) and "benchmark_sweep" in one["msg"]
-    ]
+    return afterwards(tmp_path, "e5_raid0_surfaces", names, {"testbed_e5": said}, facts)
 
 
 def test_e5_measures_drives_past_the_page_cache_and_parity_when_they_are_asked_for(tmp_path):
@@ -350,30 +360,10 @@ def test_what_is_wrong_with_e4_is_said_before_anything_is_touched(shown, said, s
 
 def e4_afterwards(tmp_path: Path, said: dict) -> tuple:
     """What show says of the disks after the raw device was measured, and the facts that the load of a database gets."""
-    plays = yaml.safe_load((BOOKS / "e4_server_side_cache.yml").read_text(encoding="utf-8"))
-    after = tmp_path / "after.yml"
-    after.write_text(yaml.safe_dump([play for play in plays if play["name"] == "The same disks with a file system"]))
-    book = tmp_path / "both.yml"
-    facts = {
-        "e4_on_files": {},
-        **{f"database_load_{name}": "" for name in ("ramp_s", "variants", "published", "warehouses")},
-    }
-    said_of_it = [{"ansible.builtin.debug": {"msg": {name: "{{ " + name + " }}" for name in facts}}}]
-    ask = tmp_path / "ask.yml"
-    ask.write_text(yaml.safe_dump([{"hosts": "target01", "gather_facts": False, "tasks": said_of_it}]))
-    names = (BOOKS / "e4_testbed.yml", after, ask, ROOT / "playbooks" / "show.yml")
-    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
-    rc, document, _said = show_testbed.run(
-        ROOT / "inventories" / "lab_local", "-e", json.dumps({"testbed_e4": said}), playbook=str(book)
-    )
-    assert rc == 0
-    results = [
-        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
-    ]
-    shown = next(one for one in results if "drawing" in one)
-    return shown, next(
-        one["msg"] for one in results if isinstance(one.get("msg"), dict) and "e4_on_files" in one["msg"]
-    )
+    loads = (f"database_load_{name}" for name in ("ramp_s", "variants", "published", "warehouses"))
+    names, facts = ("The same disks with a file system",), ("e4_on_files", *loads)
+    shown, (messages,) = afterwards(tmp_path, "e4_server_side_cache", names, {"testbed_e4": said}, facts)
+    return shown, messages
 
 
 def test_e4_measures_a_database_on_a_file_system_of_the_same_disks_when_it_is_asked_for(tmp_path):
@@ -392,7 +382,7 @@ def test_e4_measures_a_database_on_a_file_system_of_the_same_disks_when_it_is_as
     published = [(figure["metric"], figure["value"]) for figure in facts["database_load_published"]]
     assert published == [("tpm", 17790), ("nopm", 7845), ("tpm", 31536), ("nopm", 12128)]
     # The page of all experiments has the same figures, for runs without a database.
-    (play,) = [one for one in yaml.safe_load((BOOKS / "all.yml").read_text(encoding="utf-8")) if "tasks" in one]
+    (play,) = [one for one in plays("all") if "tasks" in one]
     listed = {one["name"]: one.get("published") for one in play["vars"]["__experiments"]}
     shared = yaml.safe_load((BOOKS / "vars" / "published.yml").read_text(encoding="utf-8"))
     assert listed.pop("e4") == "{{ __e4_published_loads }}" and set(listed.values()) == {None}
@@ -453,11 +443,7 @@ def test_e4_without_a_database_leaves_the_raw_device_alone(tmp_path, said):
     "experiment", ["e1_two_datastores", "e2_ram_disk", "e3_vmfs_rdm", "e4_server_side_cache", "e5_raid0_surfaces"]
 )
 def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experiment):
-    imported = [
-        entry["ansible.builtin.import_playbook"]
-        for entry in yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))
-        if "ansible.builtin.import_playbook" in entry
-    ]
+    imported = [play[IMPORT] for play in plays(experiment) if IMPORT in play]
     assert imported[:2] == [f"{experiment[:2]}_testbed.yml", "../build.yml"]
     # What is compared needs no host, so nothing that goes wrong with it leaves anything built or unreported.
     compared = imported.count("../compare.yml")
@@ -512,8 +498,8 @@ def compared(tmp_path):
     """compared(experiment, *options) -> (rc, what its last comparison returned, None where it was left out), of the runs kept in tmp_path / "results"."""
 
     def ask(experiment: str, *options: str, inventory: str = "embedded", place: int = -1) -> tuple:
-        last = yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))[place]
-        assert last.pop("ansible.builtin.import_playbook") == "../compare.yml"
+        last = plays(experiment)[place]
+        assert last.pop(IMPORT) == "../compare.yml"
         short = experiment if experiment == "e1_windows_esxi" else experiment[:2]
         described = {"import_playbook": str(BOOKS / f"{short}_testbed.yml")}
         book = tmp_path / "book.yml"
@@ -792,8 +778,7 @@ ANOTHER_WAY = {"e3_vmfs_rdm_esxi": "e3_vmfs_rdm"}
 
 def experiments() -> set[str]:
     """Playbooks of whole experiments; the others are parts of one."""
-    parts = ("_testbed", "_teardown", "_machine", "_turn")
-    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(parts)} - set(ANOTHER_WAY)
+    return {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith(PARTS)} - set(ANOTHER_WAY)
 
 
 def test_every_experiment_has_a_page_and_readers_find_it():
@@ -807,7 +792,7 @@ def test_every_experiment_has_a_page_and_readers_find_it():
 
 
 def test_every_experiment_is_one_line_of_those_that_all_repeats():
-    (play,) = [one for one in yaml.safe_load((BOOKS / "all.yml").read_text(encoding="utf-8")) if "tasks" in one]
+    (play,) = [one for one in plays("all") if "tasks" in one]
     listed = play["vars"]["__experiments"]
     assert {one["playbook"].removesuffix(".yml") for one in listed} == experiments() - ELSEWHERE - {"all"}
     assert all(one["playbook"].startswith(f"{one['name']}_") and one["title"] for one in listed)
@@ -939,23 +924,10 @@ def test_e3_takes_a_lun_that_is_striped_over_two_groups_of_disks(shown, with_gue
 
 def test_e3_maps_the_same_lun_afterwards(shown, with_guest, tmp_path):
     """The facts of the second half, described as the playbook does it."""
-    said = json.dumps({"testbed_e3": {"guest": ON_ESXI}})
-    other = tmp_path / "other.yml"
-    play = next(
-        one for one in yaml.safe_load((BOOKS / "e3_vmfs_rdm.yml").read_text(encoding="utf-8")) if "tasks" in one
+    said = {"testbed_e3": {"guest": ON_ESXI}}
+    result, _facts = afterwards(
+        tmp_path, "e3_vmfs_rdm", ("The same LUN, mapped",), said, (), "lab_linux_esxi", *with_guest
     )
-    other.write_text(yaml.safe_dump([play]), encoding="utf-8")
-    book = tmp_path / "both.yml"
-    names = (BOOKS / "e3_testbed.yml", other, ROOT / "playbooks" / "show.yml")
-    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
-    rc, document, _said = show_testbed.run(
-        ROOT / "inventories" / "lab_linux_esxi", *with_guest, "-e", said, playbook=str(book)
-    )
-    results = [
-        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
-    ]
-    result = next(one for one in results if "drawing" in one)
-    assert rc == 0
     (guest,) = result["hosts"]["esxi01"]["variables"]["guest_vm_guests"]
     assert (guest["name"], guest["host"]) == ("e3-rdm", "guest01")
     assert guest["esxi"]["disks"] == [{"name": "data", "controller": "lsilogic", "rdm": {"layer": "datastore-e3-rdm"}}]

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import ast
 import random
-from pathlib import Path
 
 import jinja2
 import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, statements
+from experiment_book import BOOKS, IMPORT, PARTS, plays
+from places import ROOT
 from test_compare_sides import LARGE, SMALL, measured, side, three
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def claim(**changes) -> dict:
@@ -131,17 +130,9 @@ def test_a_sentence_that_nothing_could_answer_is_refused(wrong, expected):
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_each_experiment_ends_with_its_authors_sentence_and_enough_repetitions(number):
-    [book] = [
-        path
-        for path in (ROOT / "playbooks" / "experiments").glob(f"e{number}_*.yml")
-        if not path.name.endswith(("_testbed.yml", "_teardown.yml", "_machine.yml", "_esxi.yml", "_turn.yml"))
-    ]
-    plays = [
-        play
-        for play in yaml.safe_load(book.read_text())
-        if "compare.yml" in play.get("ansible.builtin.import_playbook", "")
-    ]
-    given = [play["vars"].get("testbed_compare_statements", []) for play in plays]
+    [book] = [path.stem for path in BOOKS.glob(f"e{number}_*.yml") if not path.stem.endswith((*PARTS, "_esxi"))]
+    compared = [play for play in plays(book) if "compare.yml" in play.get(IMPORT, "")]
+    given = [play["vars"].get("testbed_compare_statements", []) for play in compared]
     # E5 has a sentence for each number of drives.
     values = {"e5_drives": [1, 4], "e5_direct_depth": 4}
     given = [ast.literal_eval(jinja2.Template(one).render(values)) if isinstance(one, str) else one for one in given]
