@@ -415,6 +415,14 @@ def test_a_teardown_of_some_hosts_leaves_the_rest_on_record():
     assert built.removed(None, names) is None and built.removed(whole, ["nobody"]) == whole
 
 
+def test_a_changed_size_is_refused_without_any_layer():
+    """A user may remove the file of a published layer; the size of the last build is in built.json."""
+    before = json.loads(json.dumps(built.record(expanded(LAB, published={}))))
+    assert built.problems(before, expanded(LAB, published={}), "/built.json") == []
+    (problem,) = built.problems(before, expanded(LAB.replace("1GiB, loop", "2GiB, loop"), published={}), "/built.json")
+    assert problem.why.startswith("has changed size_mib of bench from 1024 to 2048 on store01")
+
+
 @pytest.mark.parametrize("host", ["store01", "kvm01"])
 def test_a_change_is_refused_on_the_hosts_that_are_built_alone(host):
     """disk a lies on store01, and its file system on kvm01."""

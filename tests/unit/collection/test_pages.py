@@ -464,6 +464,13 @@ def test_the_way_of_a_number_is_that_of_the_files():
     assert others == [] and 'disk["size_mib"] * MIB' in (ROOT / makes_bytes).read_text(encoding="utf-8")
 
 
+def test_each_store_of_the_number_has_a_test_of_its_own():
+    part = TEXTS["docs/architecture.md"].partition("### The way of one number\n")[2].partition("\n#")[0]
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "unit").rglob("test_*.py"))
+    named = re.findall(r"\| `(test_\w+)` \|$", part, re.M)
+    assert "There are 3," in part and len(named) == 3 and [name for name in named if f"def {name}(" not in tests] == []
+
+
 def limits(page: str) -> list[str]:
     """The limits of the table of figures, from its first row to its last."""
     part = page.partition("## Figures that may only fall\n")[2].partition("\n#")[0]
