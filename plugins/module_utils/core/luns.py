@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .iscsi_names import iqn_key, portal_text, same_iqn
+from .iscsi_names import INITIATOR_KEYS, iqn_key, portal_text, same_iqn
 from .layers import Layer, purpose_of
 
 # The options of a target's portal, of a LUN at it, and of CHAP.
@@ -31,6 +31,37 @@ CHAP_SPEC: dict[str, dict[str, Any]] = {
     "mutual_chap_user": {"type": "str"},
     "mutual_chap_password": {"type": "str", "no_log": True},
 }
+
+
+def export_spec(of_lun: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The options of a module that exports LUNs by iSCSI, whatever the system of its host. of_lun: what that system alone has of a LUN."""
+    lun = {
+        "lun": {"type": "int", "required": True},
+        "name": {"type": "str", "required": True},
+        "layer": {"type": "str"},
+        **of_lun,
+        "purpose": {"type": "str", "choices": ["scratch", "data"]},
+    }
+    initiator = {
+        **{key: {"type": "str"} for key in INITIATOR_KEYS},
+        "luns": {"type": "list", "elements": "int"},
+        **CHAP_SPEC,
+    }
+    target = {
+        "name": {"type": "str", "required": True},
+        "portals": {"type": "list", "elements": "dict", "required": True, "options": PORTAL_SPEC},
+        "luns": {"type": "list", "elements": "dict", "required": True, "options": lun},
+        "initiators": {"type": "list", "elements": "dict", "required": True, "options": initiator},
+    }
+    return {
+        "testbed_id": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "layers": {"type": "dict", "default": {}},
+        "allow_no_chap": {"type": "bool", "default": False},
+        "allow_any_address": {"type": "bool", "default": False},
+        "uses": {"type": "dict", "default": {}},
+        "targets": {"type": "list", "elements": "dict", "default": [], "options": target},
+    }
 
 
 def paths_of(target: Mapping[str, Any]) -> list[Any]:

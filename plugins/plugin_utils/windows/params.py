@@ -139,9 +139,9 @@ class TargetTargetOption(TypedDict):
 class TargetParams(TypedDict):
     testbed_id: str
     state: str
-    state_dir: str
     layers: dict[str, Layer]
     allow_no_chap: bool
     allow_any_address: bool
     uses: dict[str, Any]
     targets: list[TargetTargetOption]
+    state_dir: str

@@ -17,8 +17,9 @@ import re
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
-from ...module_utils.core.iscsi_names import INITIATOR_KEYS, portal_text, same_iqn
+from ...module_utils.core.iscsi_names import portal_text, same_iqn
 from ...module_utils.core.layers import Layer
+from ...module_utils.core.luns import export_spec
 from ...module_utils.core.secrets import keep_secret, same_secret
 from ...module_utils.core.steps import Step
 from .host import TARGET_SERVICE, service, serving, stamp, stamped, step
@@ -26,60 +27,14 @@ from .state import Portal, Remembered, State, Target
 from .wants import LunWant, TargetWant
 
 AREA = "target"
-SPEC = {
-    "testbed_id": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+VHDX = {
+    "path": {"type": "str", "required": True},
+    "size_mib": {"type": "int", "required": True},
+    "allocation": {"type": "str", "choices": ["dynamic", "fixed"], "default": "dynamic"},
+}
+SPEC: dict[str, Any] = {
+    **export_spec({"vhdx": {"type": "dict", "options": VHDX}}),
     "state_dir": {"type": "path", "required": True},
-    "layers": {"type": "dict", "default": {}},
-    "allow_no_chap": {"type": "bool", "default": False},
-    "allow_any_address": {"type": "bool", "default": False},
-    "uses": {"type": "dict", "default": {}},
-    "targets": {
-        "type": "list",
-        "elements": "dict",
-        "default": [],
-        "options": {
-            "name": {"type": "str", "required": True},
-            "portals": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}},
-            },
-            "luns": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    "lun": {"type": "int", "required": True},
-                    "name": {"type": "str", "required": True},
-                    "layer": {"type": "str"},
-                    "vhdx": {
-                        "type": "dict",
-                        "options": {
-                            "path": {"type": "str", "required": True},
-                            "size_mib": {"type": "int", "required": True},
-                            "allocation": {"type": "str", "choices": ["dynamic", "fixed"], "default": "dynamic"},
-                        },
-                    },
-                    "purpose": {"type": "str", "choices": ["scratch", "data"]},
-                },
-            },
-            "initiators": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
-                    "luns": {"type": "list", "elements": "int"},
-                    "chap_user": {"type": "str"},
-                    "chap_password": {"type": "str", "no_log": True},
-                    "mutual_chap_user": {"type": "str"},
-                    "mutual_chap_password": {"type": "str", "no_log": True},
-                },
-            },
-        },
-    },
 }
 
 

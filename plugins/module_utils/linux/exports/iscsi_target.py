@@ -11,7 +11,6 @@ from typing import Any
 
 from ...core.failure import Failure, bad_value
 from ...core.iscsi_names import (
-    INITIATOR_KEYS,
     check_chap,
     check_iqn,
     check_known_iqn,
@@ -22,57 +21,15 @@ from ...core.iscsi_names import (
     same_iqn,
 )
 from ...core.layers import Layer, generation, purpose_of
-from ...core.luns import CHAP_SPEC, PORTAL_SPEC
+from ...core.luns import export_spec
 from ...core.names import check_name
 from ..disks import block_device, device_safety
 from ..nouns import ExportedLun, ExportedTarget, LostLun, Portal
 from ..params import IscsiTargetTargetLunOption, IscsiTargetTargetOption
 
-SPEC: dict[str, Any] = {
-    "testbed_id": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "layers": {"type": "dict", "default": {}},
-    "allow_no_chap": {"type": "bool", "default": False},
-    "allow_any_address": {"type": "bool", "default": False},
-    "uses": {"type": "dict", "default": {}},
-    "targets": {
-        "type": "list",
-        "elements": "dict",
-        "default": [],
-        "options": {
-            "name": {"type": "str", "required": True},
-            "portals": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": PORTAL_SPEC,
-            },
-            "luns": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    "lun": {"type": "int", "required": True},
-                    "name": {"type": "str", "required": True},
-                    "layer": {"type": "str"},
-                    "device": {"type": "path"},
-                    **{key: {"type": "str"} for key in device_safety.PROOFS},
-                    "purpose": {"type": "str", "choices": ["scratch", "data"]},
-                },
-            },
-            "initiators": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
-                    "luns": {"type": "list", "elements": "int"},
-                    **CHAP_SPEC,
-                },
-            },
-        },
-    },
-}
+SPEC: dict[str, Any] = export_spec(
+    {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
+)
 
 
 def check_targets(

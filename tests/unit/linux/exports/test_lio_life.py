@@ -16,6 +16,7 @@ import shutil
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import INITIATOR_KEYS
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import iscsi_target, lio, provider_lio
@@ -138,7 +139,7 @@ def target(**more) -> dict:
         "mutual_chap_user": None,
         "mutual_chap_password": None,
     }
-    empty = dict.fromkeys(iscsi_target.INITIATOR_KEYS)
+    empty = dict.fromkeys(INITIATOR_KEYS)
     return {
         "name": IQN,
         "portals": [{"address": "10.0.0.1", "port": 3260}],

@@ -14,6 +14,7 @@ import json
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import INITIATOR_KEYS
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import block_device
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import iscsi_target, provider_tgt, tgt
@@ -185,7 +186,7 @@ def target(**more) -> dict:
         "mutual_chap_user": "you",
         "mutual_chap_password": "secret-out-one2",
     }
-    empty = dict.fromkeys((*iscsi_target.INITIATOR_KEYS, "luns"))
+    empty = dict.fromkeys((*INITIATOR_KEYS, "luns"))
     proofs = dict.fromkeys(("device", *iscsi_target.device_safety.PROOFS, "purpose"))
     return {
         "name": IQN,
