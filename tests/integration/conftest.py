@@ -11,9 +11,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import sample
+from browser import Browser
 from places import TESTS
 
 MACHINE_WIDE = {
@@ -76,3 +78,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     for item in items:
         if item.path.stem in MACHINE_WIDE:
             item.add_marker(pytest.mark.machine_wide)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium for the tests of a file."""
+    running = Browser()
+    yield running
+    running.close()

@@ -12,18 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from browser import Browser
 from test_report_browser import BACKGROUND, CUT_OFF
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

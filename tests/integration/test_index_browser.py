@@ -11,18 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser import Browser
 from test_report_browser import BACKGROUND, CUT_OFF, TIP
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 WORKLOAD = "4k-r70-rnd100-qd8-w1"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,8 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
-from browser import Browser
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

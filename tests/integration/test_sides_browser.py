@@ -10,19 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser import Browser
 from test_report_browser import BACKGROUND, CUT_OFF
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
 NAMES = ["zram", "file on ext4, direct", "write-back", "a name of forty characters, no more at all"[:40], "raid 10"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

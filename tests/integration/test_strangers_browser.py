@@ -10,7 +10,6 @@ from pathlib import Path
 import hostile_run
 import pytest
 import synthetic_run
-from browser import Browser
 
 ACT = "globalThis.acted=(globalThis.acted||0)+1"
 EVIL = {
@@ -40,13 +39,6 @@ READ = """(() => {
 # An error of an image is told later than the load of the page: one of our own comes after those of strangers.
 SETTLED = """new Promise((done) => { const image = new Image(); image.onerror = () => setTimeout(() => done(true), 0);
              image.src = 'data:image/png;base64,x'; })"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
