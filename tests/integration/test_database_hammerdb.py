@@ -8,98 +8,66 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import hammerdb_load
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.loads import database as linux
-from ansible_collections.storlab.testbed.plugins.module_utils.run import database
-from database_host import datastore as mounted
 from database_host import stored_by_the_role
-from database_host import traces as traces_of
+from database_kinds import MARIADB, POSTGRESQL, Host, host_of
 from unchanged import broken_off, refused
 
-ID = "dbhammer"
 SIMULATION = Path(__file__).resolve().parent.parent / "hammerdb_sim" / "hammerdbcli"
 
 
-@pytest.fixture(scope="module", params=list(database.CLUSTERS))
+class Hammered(Host):
+    """A database whose driver is the simulation."""
+
+    @property
+    def folder(self) -> Path:
+        """Where every user may read."""
+        return self.point.parent / "HammerDB-4.12"
+
+    def ensure(self, check_mode: bool = False, **params) -> dict:
+        return super().ensure(check_mode, **{"warehouses": 2, "hammerdb_dir": str(self.folder), **params})
+
+    def measure(self, **params) -> tuple[dict, dict]:
+        of_it = {"warehouses": 2, "hammerdb_dir": str(self.folder), "ramp_s": 0, "runtime_s": 120}
+        kept = self.kept(**{**of_it, **params})
+        return kept["raw"], hammerdb_load.measured(kept["raw"])
+
+
+@pytest.fixture(scope="module", params=[POSTGRESQL, MARIADB], ids=lambda kind: kind.name)
 def host(request):
-    """(database, mount point, layers, folder of the simulation): nothing but traces of nobody's is left afterwards."""
-    assert os.geteuid() == 0, "run the tests as root, as `make test` does"
-    users = database.CLUSTERS[request.param].USERS
-
-    def traces() -> dict:
-        return traces_of(ID, linux.user_of("", users).pw_uid)
-
-    with mounted(ID, 640) as (point, layers):
-        # Where every user may read.
-        folder = point.parent / "HammerDB-4.12"
-        folder.mkdir(mode=0o755)
-        shutil.copy(SIMULATION, folder)
-        before = traces()
-        yield request.param, point, layers, folder
-        ensure((request.param, point, layers, folder), state="absent")
-        assert traces() == before
-        assert sorted(os.listdir(point)) == ["lost+found"]
-
-
-def ensure(host, check_mode: bool = False, **params) -> dict:
-    name, _point, layers, folder = host
-    given = {
-        "testbed_id": ID,
-        "state": "present",
-        "database": name,
-        "layers": layers,
-        "layer": "datastore-ds1",
-        "warehouses": 2,
-        "shared_buffers_mib": 16,
-        "max_wal_mib": 64,
-        "settings": {},
-        "bin_dir": None,
-        "user": "",
-        "hammerdb_dir": str(folder),
-        **params,
-    }
-    return converge(database.Area, given, check_mode)
-
-
-def measure(host, **params) -> tuple[dict, dict]:
-    given = {
-        "testbed_id": ID,
-        "database": host[0],
-        "hammerdb_dir": str(host[3]),
-        "warehouses": 2,
-        "virtual_users": 3,
-        "ramp_s": 0,
-        "runtime_s": 120,
-        "isolation": "read_committed",
-        **params,
-    }
-    kept = json.loads(json.dumps(database.measure(given)))
-    return kept["raw"], hammerdb_load.measured(kept["raw"])
+    """Nothing but traces of nobody's is left afterwards."""
+    kind = replace(request.param, driver="hammerdb", buffers_mib=16, log_mib=64, settings={})
+    with host_of(kind, "dbhammer", Hammered) as made:
+        made.folder.mkdir(mode=0o755)
+        shutil.copy(SIMULATION, made.folder)
+        with made.untouched():
+            yield made
 
 
 def stamps(host) -> list:
     """What tells that a database was made anew: its stamp, and what is recorded of its server."""
-    files = [host[1] / "storlab-database" / "storlab.json", Path("/run/storlab") / ID / "database.json"]
+    files = [host.point / "storlab-database" / "storlab.json", Path("/run/storlab") / host.testbed_id / "database.json"]
     return [path.read_text() if path.exists() else None for path in files]
 
 
 @pytest.fixture
 def loaded(host):
     """Rows that nobody has touched, and HammerDB in order."""
-    mode = host[3] / "mode"
+    mode = host.folder / "mode"
     mode.unlink(missing_ok=True)
-    ensure(host, state="absent")
-    ensure(host)
+    host.ensure(state="absent")
+    host.ensure()
     yield host
     mode.unlink(missing_ok=True)
 
 
 def test_a_point_has_the_rates_that_it_says_and_the_data_are_checked(loaded):
-    raw, result = measure(loaded)
+    raw, result = loaded.measure()
     assert raw["said"].startswith("SIMULATION: this is no HammerDB")
     assert result["failures"] == []
     assert (result["tpm"], result["nopm"]) == (14.0, 7.0)
@@ -109,14 +77,14 @@ def test_a_point_has_the_rates_that_it_says_and_the_data_are_checked(loaded):
     consistency, kept = result["checks"]
     assert [check["condition"] for check in consistency["conditions"]] == ["3.3.2.1", "3.3.2.2", "3.3.2.3", "3.3.2.4"]
     assert kept == {"name": "orders_kept", "ok": True, "acknowledged": 14, "there": 14}
-    assert str(loaded[3]) not in json.dumps(raw["arguments"])
-    assert not os.path.exists(f"{linux.RUN_DIR}/{ID}/point")
-    assert ensure(loaded)["steps"] == []
+    assert str(loaded.folder) not in json.dumps(raw["arguments"])
+    assert not os.path.exists(f"{linux.RUN_DIR}/{loaded.testbed_id}/point")
+    assert loaded.ensure()["steps"] == []
     # The rows of the other driver are made anew.
-    other = ensure(loaded, check_mode=True, hammerdb_dir=None)["steps"]
+    other = loaded.ensure(check_mode=True, hammerdb_dir=None)["steps"]
     assert [step["op"] for step in other] == ["stop", "remove", "make", "start", "load"]
     with refused(lambda: stamps(loaded)) as failure:
-        measure(loaded, hammerdb_dir=None)
+        loaded.measure(hammerdb_dir=None)
     assert failure.value.details["variable"] == "database_load_hammerdb_dir"
 
 
@@ -130,22 +98,22 @@ def test_a_point_has_the_rates_that_it_says_and_the_data_are_checked(loaded):
     ],
 )
 def test_what_goes_wrong_fails_the_point(loaded, mode, code):
-    (loaded[3] / "mode").write_text(mode)
-    _raw, result = measure(loaded)
+    (loaded.folder / "mode").write_text(mode)
+    _raw, result = loaded.measure()
     assert [failure["code"] for failure in result["failures"]] == [code]
     assert not {"tpm", "nopm"} & set(result)
 
 
 @pytest.mark.parametrize(("mode", "code"), [("unbuilt", "hammerdb_failed"), ("wrong_rows", "database_inconsistent")])
 def test_rows_that_are_not_there_or_wrong_are_no_database(host, mode, code):
-    ensure(host, state="absent")
-    (host[3] / "mode").write_text(mode)
+    host.ensure(state="absent")
+    (host.folder / "mode").write_text(mode)
     with broken_off() as failure:
-        ensure(host)
-    (host[3] / "mode").unlink()
+        host.ensure()
+    (host.folder / "mode").unlink()
     assert failure.value.code == code
     with refused(lambda: stamps(host)) as missing:
-        measure(host)
+        host.measure()
     assert missing.value.code == "database_missing"
     if mode == "unbuilt":
         assert "Failed to load Pgtcl" in failure.value.what
@@ -158,31 +126,17 @@ def test_values_that_it_cannot_have_are_refused(host, tmp_path):
         ({"isolation": "serializable"}, "database_load_isolation"),
     ):
         with refused(tmp_path) as failure:
-            measure(host, **values)
+            host.measure(**values)
         assert failure.value.details["variable"] == variable
     with refused(tmp_path, lambda: stamps(host)) as failure:
-        ensure(host, hammerdb_dir=str(tmp_path))
+        host.ensure(hammerdb_dir=str(tmp_path))
     assert failure.value.code == "hammerdb_missing"
 
 
 def test_the_role_stores_points_that_are_reported_and_verified(loaded, tmp_path):
-    name, _point, layers, folder = loaded
-    values = {
-        "testbed_id": ID,
-        "database": name,
-        "hammerdb_dir": str(folder),
-        "layer": "datastore-ds1",
-        "warehouses": 2,
-        "shared_buffers_mib": 16,
-        "max_wal_mib": 64,
-        "run_id": "hammer",
-        "virtual_users": 3,
-        "ramp_s": 0,
-        "runtime_s": 60,
-        "repetitions": 1,
-    }
-    run_dir = stored_by_the_role(tmp_path, layers, values)
-    other = "" if name == "postgresql" else f"-{name}"
+    more = {"hammerdb_dir": str(loaded.folder), "warehouses": 2, "virtual_users": 3, "runtime_s": 60, "repetitions": 1}
+    run_dir = stored_by_the_role(tmp_path, loaded.layers, loaded.values(run_id="hammer", **more))
+    other = "" if loaded.kind.name == "postgresql" else f"-{loaded.kind.name}"
     point = run_dir / "points" / f"datastore-ds1.tproc_c-hammerdb{other}-w2-vu3.r1"
     result = json.loads((point / "result.json").read_text())
     assert (result["status"], result["raw"]["file"], result["nopm"]) == ("measured", "hammerdb.json", 7.0)
