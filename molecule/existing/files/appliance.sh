@@ -1,12 +1,17 @@
 #!/bin/bash
-# Turns a machine of the embedded lab into a storage appliance with other people's data: an export by NFS 3 and 4, and two LUNs by iSCSI.
-# Usage: appliance.sh make OTHER INITIATOR… | state | end
+# Turns a machine of the embedded lab into a storage appliance with other people's data: an export by NFS 3 and 4, the same folder as a share by SMB
+# (where the machine has Samba), and two LUNs by iSCSI.
+# Usage: appliance.sh make OTHER INITIATOR… | state | files | end
 # make: OTHER is the initiator that may log in to the target `other`, without CHAP; each INITIATOR may log in to the target `lun`, by CHAP.
 set -eu -o pipefail
 nas=/nas
 core=/sys/kernel/config/target/core/iblock_77
 fabric=/sys/kernel/config/target/iscsi
 address=$(ip -4 -o address show dev eth0 | sed -n 's/.* inet \([0-9.]*\)\/.*/\1/p' | head -n 1)
+
+user=reader password=sixteen-letters1
+# Settings and state of the SMB server: in memory, and not on the appliance's disks.
+smb=/run/appliance-smb
 
 disk() { # name, size in MiB: a disk of random data
   head -c "$2"M /dev/urandom > "$nas/$1.img"
@@ -36,6 +41,12 @@ target() { # name, serial, CHAP user or nothing, CHAP password, initiators…
   echo 1 > "$tpg/enable"
 }
 
+files() { # kind and rights, owner, links, size, times of contents and of rights, and what each holds
+  # Links and times of the export itself change with a folder of a testbed, and are no file of others.
+  (cd "$nas/shares" && find . -maxdepth 0 -printf '%M %U %G %s %p\n' && find . -mindepth 1 -printf '%M %U %G %n %s %T@ %C@ %p %l\n' | sort)
+  find "$nas/shares" -type f -print0 | sort -z | xargs -0 sha256sum
+}
+
 make_files() {
   mkdir -p "$nas/shares"
   mkfs.ext4 -q "$(cat "$nas/shares.device")"
@@ -61,6 +72,25 @@ make_exports() {
   rpc.nfsd --grace-time 10 --lease-time 10 4
 }
 
+make_share() { # of a machine that has Samba
+  command -v smbd > /dev/null || return 0
+  mkdir -p "$smb"/{private,lock,state,cache,pid,ncalrpc}
+  printf '%s\n' '[global]' 'server role = standalone server' "private dir = $smb/private" "lock directory = $smb/lock" "state directory = $smb/state" \
+    "cache directory = $smb/cache" "pid directory = $smb/pid" "ncalrpc dir = $smb/ncalrpc" "log file = $smb/log" 'disable netbios = yes' \
+    'smb ports = 445' 'load printers = no' 'interfaces = eth0' 'bind interfaces only = yes' \
+    '[shares]' "path = $nas/shares" 'read only = no' "valid users = $user" 'force user = root' 'force group = root' > "$smb/smb.conf"
+  useradd --no-create-home "$user"
+  printf '%s\n' "$password" "$password" | smbpasswd -c "$smb/smb.conf" -s -a "$user"
+  smbd --daemon --configfile="$smb/smb.conf"
+}
+
+end_share() {
+  [ -d "$smb" ] || return 0
+  kill "$(cat "$smb/pid/smbd.pid")"
+  userdel "$user"
+  rm -r "$smb"
+}
+
 case "$1" in
   make)
     shift
@@ -71,22 +101,28 @@ case "$1" in
     disk other 16
     make_files
     make_exports
+    make_share
     mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
     mkdir -p "$core" "$fabric"
-    target lun 1a1a1a1a-2b2b-4c4c-8d8d-5e5e5e5e5e5e reader sixteen-letters1 "${@:2}"
+    target lun 1a1a1a1a-2b2b-4c4c-8d8d-5e5e5e5e5e5e "$user" "$password" "${@:2}"
     target other 9f9f9f9f-8a8a-4b4b-9c9c-6d6d6d6d6d6d "" "" "$1"
     sync
     ;;
   state)
-    # What the disks hold, and each file: kind and rights, owner, links, size, times of contents and of rights.
+    # What the disks hold, when the export itself was changed, and each file.
     sync
     for name in shares lun other; do
       dd if="$(cat "$nas/$name.device")" iflag=direct bs=1M status=none | sha256sum | sed "s/-/$name/"
     done
-    (cd "$nas/shares" && find . -printf '%M %U %G %n %s %T@ %C@ %p %l\n' | sort)
-    find "$nas/shares" -type f -print0 | sort -z | xargs -0 sha256sum
+    find "$nas/shares" -maxdepth 0 -printf '%n %T@ %C@ %p\n'
+    files
+    ;;
+  files)
+    sync
+    files
     ;;
   end)
+    end_share
     rpc.nfsd 0
     exportfs -u "10.213.0.0/24:$nas/shares"
     for daemon in rpc.mountd rpcbind; do kill "$(pidof "$daemon")"; done

@@ -13,7 +13,7 @@ import pytest
 
 testinfra_hosts = ["ssh://hypervisor01"]
 FOLDER = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"], ".cache/existing")
-LAYERS = {"datastore-nas", "datastore-older", "initiator-far"}
+LAYERS = {"datastore-shares", "datastore-older", "initiator-far"}
 
 
 @pytest.fixture
