@@ -39,7 +39,7 @@ def test_the_report_is_of_this_run(run):
 
 
 def test_exports_are_mounted_read_only_in_the_version_that_was_wanted(host):
-    for name, version in {"nas": "4.2", "older": "3"}.items():
+    for name, version in {"shares": "4.2", "older": "3"}.items():
         mount = host.mount_point(f"/srv/storlab-existing/nas/{name}")
         assert mount.exists and {"ro", f"vers={version}"} <= set(mount.options), name
         assert host.run(f"touch /srv/storlab-existing/nas/{name}/vms/new").rc != 0
@@ -50,7 +50,7 @@ def test_what_the_storage_states_is_in_the_fingerprint(run):
     assert devices["initiator-far"]["inquiry"]["vendor"] == "LIO-ORG"
     assert devices["initiator-far"]["provisioning"]["thin_provisioning"] == "0"
     assert devices["initiator-far"]["limits"]["max_hw_sectors_kb"]
-    assert "caps" in devices["datastore-nas"]["nfs"] and "nfsv4" in devices["datastore-nas"]["nfs"]
+    assert "caps" in devices["datastore-shares"]["nfs"] and "nfsv4" in devices["datastore-shares"]["nfs"]
     assert "caps" in devices["datastore-older"]["nfs"] and "nfsv4" not in devices["datastore-older"]["nfs"]
 
 
