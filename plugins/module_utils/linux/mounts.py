@@ -23,6 +23,8 @@ WITHOUT_FOLDERS = ("proc", "sysfs", "devpts", "debugfs", "tracefs", "securityfs"
 # Options of the file system as a whole that come before the options of the one mount (fs/proc_namespace.c, show_sb_opts).
 FIRST = ("sync", "dirsync", "mand", "lazytime")
 REMOVED = " (deleted)"
+# Options by which the kernel shows who is logged in to a share of an SMB server.
+OF_USER = ("username", "domain", "cruid")
 
 
 def parse(text: str) -> list[Mount]:
@@ -54,6 +56,11 @@ def read(path: str = TABLE) -> list[Mount]:
             return parse(stream.read())
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def without_user(text: str) -> str:
+    """Options as the kernel shows them, for results: who logged in to a share is left out."""
+    return ",".join(option for option in text.split(",") if option.partition("=")[0] not in OF_USER)
 
 
 def sources(mount: Mount) -> list[str]:

@@ -247,7 +247,7 @@ def file_layer(entry: ExistingEntryOption, place: str, name: str) -> Layer:
         detail={
             "file": name,
             "filesystem": mount.get("filesystem"),
-            "mount_options": smb.without_user(str(mount.get("options") or "")),
+            "mount_options": mounts.without_user(str(mount.get("options") or "")),
         },
     )
 
@@ -266,7 +266,7 @@ def own_file_layer(entry: ExistingEntryOption, mount: Mapping[str, Any]) -> Laye
         detail={
             "file": os.path.join(own["folder"], BENCHMARK_FILE),
             "filesystem": shown_mount.get("filesystem"),
-            "mount_options": smb.without_user(str(shown_mount.get("options") or "")),
+            "mount_options": mounts.without_user(str(shown_mount.get("options") or "")),
             "own": {**again, "token": own["token"]},
         },
     )

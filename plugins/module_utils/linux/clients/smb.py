@@ -24,8 +24,6 @@ FORBIDDEN_OPTIONS = (
     *("credentials", "cred", "user", "username", "pass", "password", "password2", "dom", "domain", "workgroup"),
     *("guest", "cache", "directio", "forcedirectio", "strictcache"),
 )
-# Options by which the kernel shows who is logged in.
-OF_USER = ("username", "domain", "cruid")
 
 
 def check(what: str, entry: Mapping[str, Any]) -> None:
@@ -60,11 +58,6 @@ def source(entry: Mapping[str, Any]) -> str:
 def options(entry: Mapping[str, Any]) -> str:
     """The options of mount(8) but for who logs in. Nothing passes the page cache of the client: cache=none."""
     return f"vers={entry['smb_version']},cache=none{'' if entry['user'] else ',guest'}"
-
-
-def without_user(text: str) -> str:
-    """Options as the kernel shows them, for results: who logged in is left out."""
-    return ",".join(option for option in text.split(",") if option.partition("=")[0] not in OF_USER)
 
 
 def credentials(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:

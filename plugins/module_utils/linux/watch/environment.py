@@ -122,7 +122,7 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
         fingerprint_of["iscsi"] = _iscsi(whole, system)
     if facts.get("mount_point"):
         mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
-        fingerprint_of["mount_options"] = mount["options"] if mount else None
+        fingerprint_of["mount_options"] = mounts.without_user(mount["options"]) if mount else None
     return _known(fingerprint_of)
 
 
@@ -152,7 +152,7 @@ def scsi_statement(whole: str, system: System) -> dict[str, dict[str, str | None
 def nfs_statement(text: str, mount_point: str) -> dict[str, str]:
     """Capabilities, security and implementation of the server of a mount, of /proc/self/mountstats (nfs_show_stats in fs/nfs/super.c)."""
     mount = re.search(
-        rf"^device .* mounted on {re.escape(mount_point)} with fstype nfs\S*.*\n((?:\s+.*\n?)*)", text, re.MULTILINE
+        rf"^device .* mounted on {re.escape(mount_point)} with fstype nfs\S*.*\n((?:[ \t]+.*\n?)*)", text, re.MULTILINE
     )
     if not mount:
         return {}

@@ -284,7 +284,7 @@ def test_a_share_whose_server_is_silent_is_not_mounted(host, tmp_path):
 
 def test_results_do_not_name_who_logged_in():
     shown = "ro,vers=3.1.1,cache=none,username=reader,domain=LAB,uid=0,sign,seal"
-    assert attached.smb.without_user(shown) == "ro,vers=3.1.1,cache=none,uid=0,sign,seal"
+    assert attached.mounts.without_user(shown) == "ro,vers=3.1.1,cache=none,uid=0,sign,seal"
 
 
 def test_a_server_that_is_silent_is_not_mounted(host, tmp_path):

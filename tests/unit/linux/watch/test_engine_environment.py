@@ -201,6 +201,8 @@ def test_an_nfs_server_states_its_capabilities_for_its_own_mount_alone():
         "\tcaps:\tcaps=0x3ffdf,wtmult=512,dtsize=65536,bsize=0,namlen=255\n"
         "\tnfsv4:\tbm0=0x1,acl=0x3,lease_time=90,lease_expired=0\n"
         "\tsec:\tflavor=1,pseudoflavor=1\n\tevents:\t0 0\n"
+        # What the kernel counts of a mount ends with an empty line.
+        "\tper-op statistics\n\t        NULL: 1 1 0 44 24 0 0 0 0\n\n"
         "device 192.0.2.9:/b mounted on /srv/nas2 with fstype nfs4 statvers=1.1\n\tcaps:\tcaps=0x0\n"
     )
     assert environment.nfs_statement(text, "/srv/nas") == {
@@ -294,3 +296,12 @@ def test_a_share_of_a_real_server_states_itself():
         "server_interfaces": "1",
         "security": "RawNTLMSSP",
     }
+
+
+def test_who_logged_in_to_a_share_is_not_in_the_fingerprint(tmp_path, monkeypatch):
+    facts = {"type": "file", "resolved": "/mnt/share/f", "mount_point": "/mnt/share", "filesystem": "cifs"}
+    monkeypatch.setattr(environment, "inspect", lambda _path, **_more: facts)
+    options = "rw,vers=3.1.1,cache=none,username=reader,domain=HERE,uid=0"
+    table = f"25 21 0:20 / /mnt/share ro,relatime - cifs //nas/vms {options}"
+    shown_device = environment.device("/mnt/share/f", system(tmp_path, {"proc/self/mountinfo": table}, {}))
+    assert shown_device["mount_options"] == "ro,relatime,vers=3.1.1,cache=none,uid=0"
