@@ -16,6 +16,15 @@ def significant(value: float, digits: int = 3) -> str:
     """1.6402 -> '1.64', 57.43 -> '57.4', 599.2 -> '599', 12345 -> '12345'."""
     if value == 0:
         return "0"
+    if digits == 3:
+        # Most figures are so far from the next power of ten that rounding does not reach it.
+        size = abs(value)
+        if 1 <= size < 9.99:
+            return f"{value:.2f}"
+        if 10 <= size < 99.9:
+            return f"{value:.1f}"
+        if 100 <= size < 999:
+            return f"{value:.0f}"
     # The exponent after rounding: 9.996 is 1.00e+01, so 10.0 and not 10.00.
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
     return f"{value:.{max(0, digits - 1 - exponent)}f}"

@@ -36,12 +36,12 @@ def build(run: Run, title: str | None = None) -> Report:
     # Beyond 60 lines, because it names each part of a report once.
     run = _variants_apart(run)
     # Points measured in transactions are in a table of their own: no layer's I/O can be set against it.
-    measured = [result for result in run.results if is_measured(result)]
-    failed = [
-        result
-        for result in run.results
-        if result["status"] != "measured" or not (is_database(result) or is_measured(result))
-    ]
+    measured, failed = [], []
+    for result in run.results:
+        if is_measured(result):
+            measured.append(result)
+        elif result["status"] != "measured" or not is_database(result):
+            failed.append(result)
     layers = _layers(run)
     workloads = {
         workload_id: index

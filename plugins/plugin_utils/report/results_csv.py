@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...module_utils.result.derived import thin
+from ...module_utils.result.derived import supported, thin
 from ...module_utils.result.result import PERCENTILES
 from ..store.spreadsheet import harmless
 from .nouns import Report
@@ -26,6 +26,7 @@ METRICS = (
     *PERCENTILES.values(),
 )
 CPU = ("user_percent", "system_percent", "host_busy_percent", "busiest_core_percent", "us_per_io", "mhz_per_iops")
+HIGHEST = max(PERCENTILES)
 STALL = ("total_s", "longest_s", "running_percent")
 STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
 
@@ -60,19 +61,20 @@ class _Columns:
     """The columns that depend on the points: keys of workloads, bounds of percentiles that no histogram has, and figures of flushes."""
 
     def __init__(self, points: list[dict[str, Any]]) -> None:
+        self._made: dict[tuple[int, str], list[object]] = {}
+        workloads = {id(point["workload"]): point["workload"] for point in points}
         self.workload = sorted(
-            {key for point in points for key, value in point["workload"].items() if not isinstance(value, (dict, list))}
+            {key for of in workloads.values() for key, value in of.items() if not isinstance(value, (dict, list))}
         )
         self.bounds = sorted(
-            {
-                (direction, key)
-                for direction in DIRECTIONS
-                for key in set().union(*(point.get(direction) or {} for point in points))
-                if key.endswith(("_lower_ns", "_upper_ns"))
-            }
+            (direction, key)
+            for direction in DIRECTIONS
+            for key in _keys(points, direction)
+            if key.endswith(("_lower_ns", "_upper_ns"))
         )
-        self.stall = [key for key in STALL if any(key in (point.get("stall") or {}) for point in points)]
-        self.sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in points)]
+        stall, sync = _keys(points, "stall"), _keys(points, "sync")
+        self.stall = [key for key in STALL if key in stall]
+        self.sync = [metric for metric in METRICS if metric in sync]
 
     def head(self) -> list[str]:
         return [
@@ -94,31 +96,53 @@ class _Columns:
         ]
 
     def row(self, point: dict[str, Any]) -> list[object]:
-        steady = point.get("steady_state") or {}
-        parts = {direction: without_thin(part) if (part := point.get(direction)) else {} for direction in DIRECTIONS}
+        steady, stall = point.get("steady_state") or {}, point.get("stall") or {}
+        total, read, write = (without_thin(part) if (part := point.get(direction)) else {} for direction in DIRECTIONS)
+        parts = {"total": total, "read": read, "write": write}
+        flushed = without_thin(point.get("sync") or {}) if self.sync else {}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
         return [
-            *map(point.get, FIXED),
-            *map(point["engine"].get, ("name", "version", "ioengine")),
-            *map(point["workload"].get, self.workload),
-            *(figure for part in parts.values() for figure in map(part.get, METRICS)),
+            *map(safe, map(point.get, FIXED)),
+            *self._settings(point["engine"], ("name", "version", "ioengine")),
+            *self._settings(point["workload"], self.workload),
+            *map(total.get, METRICS),
+            *map(read.get, METRICS),
+            *map(write.get, METRICS),
             *map(point["cpu"].get, CPU),
-            *map(steady.get, STEADY),
+            *map(safe, map(steady.get, STEADY)),
             *(
-                value
+                safe(value)
                 for file in files
                 for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
             ),
-            " ".join(map(str, point["flags"])),
-            "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
+            safe(" ".join(map(str, point["flags"]))),
+            safe("; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"])),
             *(parts[direction].get(key) for direction, key in self.bounds),
-            *(without_thin(point.get("sync") or {}).get(metric) for metric in self.sync),
-            *map((point.get("stall") or {}).get, self.stall),
+            *map(flushed.get, self.sync),
+            *map(safe, map(stall.get, self.stall)),
         ]
+
+    def _settings(self, part: Mapping[str, object], keys: Sequence[str]) -> list[object]:
+        """The cells of a mapping that many points have in common: made once for each in memory."""
+        if (known := self._made.get((id(part), keys[0] if keys else ""))) is None:
+            known = self._made[id(part), keys[0] if keys else ""] = [safe(part.get(key)) for key in keys]
+        return known
+
+
+def _keys(points: list[dict[str, Any]], name: str) -> set[str]:
+    """All keys that this part of the points has. Most have the same, so that these are looked through once."""
+    return set().union(*{tuple(part) for point in points if (part := point.get(name))})
+
+
+def safe(value: object) -> object:
+    return harmless(value) if type(value) is str else value
 
 
 def without_thin(part: dict[str, object]) -> dict[str, Any]:
     """A direction without the percentiles that too few I/Os are beyond."""
+    ios = part.get("ios")
+    if isinstance(ios, (int, float)) and supported(ios, HIGHEST):
+        return part
     gone = thin(part, PERCENTILES)
     return {key: value for key, value in part.items() if key not in gone} if gone else part
 
@@ -130,6 +154,6 @@ def results_csv(report: Report) -> Iterator[str]:
     writer = csv.writer(_Pieces(written), lineterminator="\n")
     writer.writerow(columns.head())
     for point in report.points:
-        writer.writerow([harmless(value) if type(value) is str else value for value in columns.row(point)])
+        writer.writerow(columns.row(point))
         yield "".join(written)
         written.clear()

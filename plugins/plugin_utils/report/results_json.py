@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -42,7 +43,7 @@ def results_json(report: Report) -> Iterator[str]:
             )
         },
         "workloads": map(_of_workload, report.waterfalls),
-        "points": map(_point, report.points),
+        "points": _points(report.points),
         "installations": report.installations,
         **({"installation_verdicts": report.installation_verdicts} if report.installation_verdicts else {}),
         "databases": report.databases,
@@ -109,6 +110,16 @@ def _figures(cell: Cell) -> dict[str, object]:
         }
         for direction, figures in cell.figures.items()
     }
+
+
+def _points(points: list[dict[str, Any]]) -> Iterator[_Written]:
+    """The points without their histograms, from the index where that has their text."""
+    # The points of one run, so one index.
+    lender = next((point.texts for point in points if isinstance(point, Ordered) and point.texts), None)
+    with lender.opened() if lender else contextlib.nullcontext() as text:
+        for point in points:
+            known = text(point.point) if text and isinstance(point, Ordered) and point.texts else None
+            yield _Written(known) if known else _point(point)
 
 
 def _point(point: dict[str, Any]) -> _Written:

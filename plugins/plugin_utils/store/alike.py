@@ -8,18 +8,43 @@ from __future__ import annotations
 import marshal
 from typing import Any
 
+from .point_index import Texts
+
 # The parts of a result that others of its run, layer or workload say in the same words.
 WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
 FILES = ("raw", "job", "series")  # each with what was recorded of a file
+SHARED = ("name", "sha256", "state")  # of a file: others have the same words
 SAME = frozenset(
     ("engine", "workload", "errors", "flags", "failures", "job", "series")
 )  # parts that many results have alike; nobody changes them
 
 
 class Ordered(dict[str, Any]):
-    """A result whose keys are in the order of the alphabet, as are the keys of all mappings in it but ``files``: a writer need not sort them."""
+    """A result whose keys are in the order of the alphabet, as are the keys of all mappings in it but ``files``: a writer need not sort them.
 
-    __slots__ = ()
+    texts, point: where its JSON is, and its key there; None where that is unknown, and once one of its keys has another value.
+    """
+
+    __slots__ = ("point", "texts")
+
+    def __init__(self, result: dict[str, Any], point: bytes | None = None) -> None:
+        super().__init__(result)
+        self.point = point
+        self.texts: Texts | None = None
+
+    def __setitem__(self, key: str, value: object) -> None:
+        self.texts = None
+        super().__setitem__(key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)  # a copy is nobody's text
+
+
+def lend(results: list[Any], texts: Texts | None) -> None:
+    """Let the results that have their JSON in an index know where."""
+    for result in results:
+        if isinstance(result, Ordered) and result.point is not None:
+            result.texts = texts
 
 
 def share(result: dict[str, Any], once: dict[Any, Any]) -> None:
@@ -27,10 +52,20 @@ def share(result: dict[str, Any], once: dict[Any, Any]) -> None:
     for key in SAME & result.keys():
         # By the bytes: 1 and 1.0 are equal, but are written in different words.
         result[key] = once.setdefault(marshal.dumps(result[key], 2), result[key])
-    for key in FILES:
-        if type(record := result.get(key)) is dict:
-            for name, word in record.items():
-                record[name] = once.setdefault(word, word) if type(word) is str else word
+    # The other files are in memory once as a whole.
+    if type(record := result.get("raw")) is dict:
+        for name, word in record.items():
+            record[name] = once.setdefault(word, word) if type(word) is str else word
     for key in WORDS:
         if type(word := result.get(key)) is str:
             result[key] = once.setdefault(word, word)
+
+
+def share_files(result: dict[str, Any], once: dict[Any, Any]) -> None:
+    """Order the files as they are shown, and keep words that others have in memory once."""
+    files = result["files"]
+    result["files"] = {kind: files[kind] for kind in FILES if kind in files}
+    for file in files.values():
+        for key in SHARED:
+            word = file[key]
+            file[key] = once.setdefault(word, word)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +71,7 @@ class Cell:
 
 
 def is_measured(result: Result) -> bool:
-    return result["status"] == "measured" and bool(directions_of(result))
+    return result["status"] == "measured" and bool(result.get("total") or directions_of(result))
 
 
 def by_time(results: list[Result]) -> list[Result]:
@@ -101,6 +100,12 @@ def pool(results: list[Result]) -> Cell:
     for direction in PARTS:
         parts: list[Any] = [part[direction] for part in taken if direction in part]
         if not parts:
+            continue
+        if itself := next((known for known in bins if _are(parts, taken, known)), None):
+            # Reads alone are their own total, in memory too.
+            figures[direction], bins[direction] = dict(figures[itself]), bins[itself]
+            if itself in bounds:
+                bounds[direction] = dict(bounds[itself])
             continue
         figures[direction] = own = {
             metric: figure for metric in MEDIANS if (figure := _median(part.get(metric) for part in parts))
@@ -146,6 +151,11 @@ def pool(results: list[Result]) -> Cell:
     )
 
 
+def _are(parts: list[Any], taken: list[dict[Part, Figures]], direction: Part) -> bool:
+    """Whether these are the very figures of that direction."""
+    return len(parts) == len(taken) and all(part is of.get(direction) for part, of in zip(parts, taken))
+
+
 def _issuer(engine: Mapping[str, object]) -> str:
     """The issuer of the I/O: fio has several ways to, others are their own."""
     return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
@@ -160,8 +170,12 @@ def bounds_of(parts: Sequence[Mapping[str, object]], metric: str) -> tuple[float
 
 
 def _median(values: Iterable[object]) -> Figure | None:
-    known = [value for value in values if isinstance(value, (int, float))]
-    return Figure(statistics.median(known), min(known), max(known)) if known else None
+    if not (known := [value for value in values if isinstance(value, (int, float))]):
+        return None
+    middle, ordered = len(known) // 2, sorted(known)
+    # As statistics.median, whose call takes longer than its work.
+    median = ordered[middle] if len(known) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return Figure(median, min(known), max(known))
 
 
 def _medians(parts: Iterable[Mapping[str, object] | None], metrics: tuple[str, ...]) -> dict[str, Figure]:

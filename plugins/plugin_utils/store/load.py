@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -23,7 +24,7 @@ from ...module_utils.result.result import PARTS
 from ...module_utils.result.schema import Result
 from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
-from .alike import FILES, Ordered, share
+from .alike import FILES, Ordered, lend, share, share_files
 from .collector import without_collector
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
@@ -274,79 +275,94 @@ def _results(
             return entry
         fresh.add(entry["point"])
         files = _files(folder, name, content)
-        seen = {kind: status and index.trusted(status) for kind, (_file, status) in files.items()}
-        entry["files"] = json.dumps({kind: [*file.values(), seen[kind]] for kind, (file, _status) in files.items()})
-        kept = {key: content[key] for key in store.NOT_IN_ROWS if key in content}
+        seen = [(file["path"], status and index.trusted(status)) for file, status in files.values()]
         # The bins of a point that was failed later are in no sum.
         taking = sums if added.to(content)["status"] == content["status"] else _Sums()
-        bins = taking.take(content) if completed(content) is None else {}
-        entry["rest"] = json.dumps({"kept": kept, "bins": bins}, separators=(",", ":"), sort_keys=True)
-        return entry
+        own = {kind: file for kind, (file, _status) in files.items()}
+        return {**entry, "files": _seen(seen), **_whole(content, own, taking)}
 
     names = sorted(store.folders(points))
     missing = point_index.refresh(index, points, names, describe, _outdated(index, folder))
     reasons, results = dict.fromkeys(missing, "it is missing"), []
     cells: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     once: dict[Any, Any] = {}
-    digests, rows = {}, hashlib.sha256()
-    for (point, reason, identity, sha256, row), texts in _parsed(index):
+    digests, rows, form = {}, hashlib.sha256(), verify.form_of_rows(folder)
+    for (point, reason, identity, sha256, whole, row), texts in _parsed(index):
         name = point_index.name_of(point)
         digests[f"points/{name}/result.json"] = sha256
-        rows.update(store.digested(point, row))
+        rows.update(store.digested(point, row, form))
         if reason:
             reasons[name] = reason
             continue
-        result, more, files = texts
-        result.update(more["kept"])
-        if problem := completed(result):
+        result, bins = texts
+        # One that is made of lines has been completed already.
+        if whole and (problem := completed(result)):
             reasons[name] = problem
             continue
-        result["files"] = {
-            kind: {
-                "name": once.setdefault(file, file),
-                "path": path,
-                "sha256": once.setdefault(sha256, sha256),
-                "state": once.setdefault(state, state),
-            }
-            for kind, (path, file, sha256, state, _seen) in files.items()
-        }
-        if name in added.by_point:
+        share_files(result, once)
+        apart = name in added.by_point
+        if apart:
             result = added.to(result)
             completed(result)
-        else:
-            result = Ordered(sorted(result.items()))
         share(result, once)
-        if (bins := more["bins"]) and result["status"] == "measured":
-            if all(isinstance(way, str) for way in bins.values()):
-                bins = once.setdefault(tuple(bins.items()), bins)
-            way = bins.get("total")
-            if isinstance(way, str) and way != "total" and result["total"] == result[way]:
-                result["total"] = result[way]  # in memory once, their bins are the same
+        if summed := bins and result["status"] == "measured":
+            bins = _share_bins(result, bins, once)
+        if not apart:
+            result = Ordered(dict(sorted(result.items()))) if whole else Ordered(result, point)
+        if summed:
             cells.setdefault(_cell(result), []).append((point, identity, bins, result))
         results.append(result)
     _summed(index, points, cells, sums, fresh)
     index.save()
+    lend(results, index.texts())
     damaged = [{"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())]
     known = {entry["file"] for entry in damaged}
     damaged += [entry for entry in ledger.unlike(folder, digests) if entry["file"] not in known]
-    return cast("list[Result]", results), damaged, rows.hexdigest()
+    return cast("list[Result]", results), damaged, form + rows.hexdigest()
+
+
+def _whole(content: dict[str, Any], files: dict[str, Any], sums: _Sums) -> dict[str, str]:
+    """The columns of the index that make a row a whole result: the lines that it lacks, and where its bins are. Completes the result."""
+    lines = point_index.lines_of(store.row_of(content))
+    problem = completed(content)
+    bins = {} if problem else sums.take(content)
+    whole = {**content, **store.row_of(content), "files": files}
+    return {
+        "rest": json.dumps(bins, separators=(",", ":"), sort_keys=True),
+        "more": point_index.lacking(None if problem else lines, whole),
+    }
+
+
+def _share_bins(result: dict[str, Any], bins: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
+    """Have in memory once where bins are, and figures that are their own total."""
+    if all(isinstance(way, str) for way in bins.values()):
+        bins = once.setdefault(tuple(bins.items()), bins)
+    way = bins.get("total")
+    if isinstance(way, str) and way != "total" and result["total"] == result[way]:
+        result["total"] = result[way]
+    return bins
+
+
+def _seen(files: list[tuple[str | None, str | None]]) -> str | None:
+    """Path and identity of each of these files, None where one of them is to be read again each time."""
+    text = "\0".join(word or "" for file in files for word in file)
+    return text if all(path and seen for path, seen in files) and point_index.has_bytes(text) else None
 
 
 def _outdated(index: point_index.Index, folder: str) -> set[bytes]:
     """The points of which the index does not know enough, or of which another file than result.json changed."""
     outdated = set()
-    for point, reason, rest, files in index.select("point, reason, rest, files"):
-        if reason:
-            continue
-        if rest is None or not all(_unchanged(folder, *file) for file in store.parse(files).values()):
+    for point, rest, files in index.select("point, rest IS NOT NULL AND more IS NOT NULL, files", "reason IS NULL"):
+        words = files.split("\0") if files else []
+        if not rest or files is None or not all(map(_unchanged, repeat(folder), words[::2], words[1::2])):
             outdated.add(point)
     return outdated
 
 
-def _unchanged(folder: str, path: str | None, _name: str, _sha256: str | None, _state: str, seen: str | None) -> bool:
+def _unchanged(folder: str, path: str, seen: str) -> bool:
     try:
-        return bool(path and seen) and point_index.identity(os.stat(f"{folder}/{path}")) == seen
-    except OSError:
+        return point_index.identity(os.stat(f"{folder}/{path}")) == seen
+    except (OSError, ValueError):
         return False
 
 
@@ -463,16 +479,19 @@ def read_series(folder: str, result: Result) -> dict[str, object] | None:
 
 
 def _parsed(index: point_index.Index) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """((point, reason, identity, sha256, row), [row, rest, files] parsed) by name; in place of the texts None where there is a reason, so no result."""
-    selected = index.select("point, reason, identity, sha256, row, rest, files")
+    """((point, reason, identity, sha256, whether it is not made of lines, row), [result, bins]) by name; in place of the texts None where there is a reason."""
+    selected = index.select("point, reason, identity, sha256, row, more, rest")
     while batch := list(itertools.islice(selected, PARSED)):
-        texts = [f"[{','.join(map(str, columns[4:]))}]" for columns in batch if not columns[1]]
+        texts = [
+            f"[{point_index.composed(row, more)},{rest}]" for _, reason, *_, row, more, rest in batch if not reason
+        ]
         parsed = store.parse(f"[{','.join(texts)}]")
-        if [len(each) for each in parsed] != [3] * len(texts):
+        if [len(each) for each in parsed] != [2] * len(texts):
             raise ValueError("a text of the index is not one value")
         parts = iter(parsed)
-        for columns in batch:
-            yield columns[:5], None if columns[1] else next(parts)
+        for *names, row, more, _rest in batch:
+            whole = not names[1] and point_index.is_whole(more)
+            yield (*names, whole, row), None if names[1] else next(parts)
 
 
 def _cell(result: Mapping[str, object]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+import marshal
 import os
 import sqlite3
 import sys
@@ -28,15 +30,17 @@ from ...module_utils.workload import words
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
-SCHEMA = f"storlab.index/5 {sys.byteorder}"
+SCHEMA = f"storlab.index/6 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
-# measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
+# measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, more: null until a report was made of them.
+# row: a line for each key, see lines_of. more: the lines that a report adds to them, or the whole result where these are not all that differs.
+# files: path and identity of each file beside result.json, null where one is to be read again.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
 SETTINGS = words.indexed()  # of the workload
 FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
 SHORT = ("point", "identity", "reason", "elsewhere", *NAMES, "started_s", "flags", *SETTINGS, *FIGURES)
-COLUMNS = (*SHORT, "row", "rest", "files", "sha256", "seal")
+COLUMNS = (*SHORT, "row", "rest", "more", "files", "sha256", "seal")
 TABLES = {
     "about": "CREATE TABLE about (schema)",
     "point": f"CREATE TABLE point ({', '.join(COLUMNS)}, PRIMARY KEY (point))",
@@ -48,6 +52,7 @@ TABLES = {
 # A file may change twice within one tick of the file system's clock. A file that changed this shortly before it was read is read again next time;
 # whole seconds are what file systems with a coarse clock give.
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_000_000_000
+SEPARATOR = ",\n"  # of the lines of a row
 
 
 def key(name: str) -> bytes:
@@ -58,13 +63,102 @@ def name_of(point: bytes) -> str:
     return point.decode("utf-8", "surrogatepass")
 
 
-def sealed(values: Sequence[object]) -> str:
+def sealed(values: Sequence[Any]) -> str:
     """A seal over the columns of a row. It is not a secret: it shows an edit of a row that did not renew it, and verify.py shows the others."""
-    return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
+    # Without references, so that equal values have equal bytes, and at a tenth of the time of their repr.
+    return hashlib.sha256(marshal.dumps((*values,), 2)).hexdigest()
+
+
+_encoded = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+
+def lines_of(result: Mapping[str, object]) -> list[str]:
+    """A line of JSON for each key, in their order. No line is broken, because JSON has no line break within a text."""
+    return [f"{_encoded(name)}: {_encoded(result[name])}" for name in sorted(result)]
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """The lines as one value of JSON that a database takes: half a character is escaped."""
+    text = f"{{{SEPARATOR.join(lines)}}}"
+    return text if has_bytes(text) else json.dumps(json.loads(text), sort_keys=True)
+
+
+def lacking(lines: list[str] | None, result: Mapping[str, object]) -> str:
+    """What ``composed`` makes of a row of these lines a whole result. None: of no row, so that the result is in it as a whole."""
+    known, wanted = set(lines or ()), lines_of(result)
+    more = [line for line in wanted if line not in known]
+    if lines and sorted([*lines, *more]) == wanted and has_bytes(SEPARATOR.join(wanted)):
+        return SEPARATOR.join(more)
+    return json.dumps(result, sort_keys=True)
+
+
+def has_bytes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def composed(row: str, more: str) -> str:
+    """The whole result as JSON on one line; as results.json writes it where ``more`` is lines."""
+    if is_whole(more):
+        return more
+    return f"{{{', '.join(sorted((*row[1:-1].split(SEPARATOR), *more.split(SEPARATOR))))}}}"
+
+
+def is_whole(more: str) -> bool:
+    """Whether ``more`` is a whole result, and not lines that its row lacks."""
+    return more[:1] == "{"
 
 
 def identity(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+class Texts:
+    """Whole results as JSON, from the index on the disk while it is the one that they were read from."""
+
+    def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
+        self.path, self.stamp = path, stamp
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Callable[[bytes | None], str | None]]:
+        """A function of the key of a point, that gives None where the text is not to be had."""
+        database = _read_only(self.path) if _stamp(self.path) == self.stamp else None
+        same = _stamp(self.path) == self.stamp
+
+        def text(point: bytes | None) -> str | None:
+            try:
+                if database and same:
+                    [(row, more)] = database.execute("SELECT row, more FROM point WHERE point = ?", (point,))
+                    return None if is_whole(more) else composed(row, more)
+            except (sqlite3.Error, ValueError, TypeError, AttributeError):
+                pass  # whoever asks has the result, and can write it
+            return None
+
+        try:
+            yield text
+        finally:
+            if database:
+                database.close()
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Which file this is. Its name may be new, so that ctime is left out."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read_only(path: str) -> sqlite3.Connection | None:
+    try:
+        # Immutable, because it is never changed in place: no lock is taken, and none is needed on a disk that cannot be written.
+        return sqlite3.connect(f"file:{pathname2url(path)}?mode=ro&immutable=1", uri=True)
+    except sqlite3.Error:
+        return None
 
 
 class Index:
@@ -72,7 +166,9 @@ class Index:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self.path = os.path.abspath(os.path.join(folder, FILE))
         self.temporary: str | None = None
+        self.stamp: tuple[int, ...] | None = None  # of the file that is open under its name
         self.changed = False
         self._clock: int | None = None
         self.db = self._kept() or self._empty()
@@ -103,6 +199,10 @@ class Index:
         """These columns of the points for which ``where`` holds, by name. values: of the question marks in it."""
         statement = f"SELECT {columns} FROM point WHERE {where} ORDER BY point"  # noqa: S608 (words of our own)
         return iter(self.db.execute(statement, values))
+
+    def texts(self) -> Texts | None:
+        """The texts of this index for later, once it is saved; None where it is not on the disk."""
+        return Texts(self.path, self.stamp) if self.stamp else None
 
     def trusted(self, status: os.stat_result) -> str | None:
         """The identity of a file that was read after this status was taken; None when it could change without being seen."""
@@ -152,10 +252,11 @@ class Index:
         if self.temporary:
             try:
                 os.chmod(self.temporary, 0o644)
-                os.replace(self.temporary, os.path.join(self.folder, FILE))
+                stamp = _stamp(self.temporary)
+                os.replace(self.temporary, self.path)
             except OSError:
                 return
-            self.temporary = None
+            self.temporary, self.stamp = None, stamp
 
     def _write(self) -> None:
         """From now on in a database of our own: what is on the disk is never changed in place."""
@@ -164,7 +265,7 @@ class Index:
         old, self.db = self.db, self._empty(beside=True)
         old.backup(self.db)
         old.close()
-        self.changed = True
+        self.changed, self.stamp = True, None
 
     def _empty(self, beside: bool = False) -> sqlite3.Connection:
         """A database of no points: in memory, or in a file beside the one that it is to replace, where that can be."""
@@ -188,21 +289,20 @@ class Index:
 
     def _kept(self) -> sqlite3.Connection | None:
         """The one on the disk, if it is ours and whole."""
-        path = os.path.abspath(os.path.join(self.folder, FILE))
-        if not os.path.isfile(path):
+        if not os.path.isfile(self.path):
             return None
-        database = None
+        stamp, database = _stamp(self.path), _read_only(self.path)
+        if not database:
+            return None
         try:
-            # Immutable, because it is never changed in place: no lock is taken, and none is needed on a disk that cannot be written.
-            database = sqlite3.connect(f"file:{pathname2url(path)}?mode=ro&immutable=1", uri=True)
             database.execute("PRAGMA trusted_schema = OFF")
             tables = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
             if tables == TABLES and database.execute("SELECT schema FROM about").fetchall() == [(SCHEMA,)]:
+                self.stamp = stamp if stamp == _stamp(self.path) else None
                 return database
         except sqlite3.Error:
             pass  # a cache that is damaged is recreated
-        if database:
-            database.close()
+        database.close()
         return None
 
 
@@ -214,7 +314,7 @@ def retried(folder: str, use: Callable[[Index], T]) -> T:
     except (sqlite3.Error, ValueError, KeyError, TypeError, IndexError):
         with Index(folder) as index:
             index.db.close()
-            index.db = index._empty()
+            index.db, index.stamp = index._empty(), None
             return use(index)
 
 

@@ -42,6 +42,8 @@ REQUIRED = (
     "repetition",
     "status",
 )
+# How a checksum of rows begins: with these words of rows of lines (index/6), with none of those before.
+LINES = "lines "
 # Parts that grow with the run or with the number of hosts stay in the results.
 NOT_IN_ROWS = ("counters", "clients")
 
@@ -175,11 +177,13 @@ def rows_digest(rows: Iterable[tuple[bytes, str | None]]) -> str:
     whole = hashlib.sha256()
     for point, row in rows:
         whole.update(digested(point, row))
-    return whole.hexdigest()
+    return LINES + whole.hexdigest()
 
 
-def digested(point: bytes, row: str | None) -> bytes:
-    """The bytes of one row in rows_digest, for a caller that reads rows one at a time."""
+def digested(point: bytes, row: str | None, form: str = LINES) -> bytes:
+    """The bytes of one row in rows_digest, for a caller that reads rows one at a time; in the form that another version of the index gave to rows."""
+    if row and form != LINES:
+        row = json.dumps(parse(row), separators=(",", ":"), sort_keys=True)
     return b"%b\0%b\n" % (point, (row or "").encode("utf-8", "surrogatepass"))
 
 
@@ -244,7 +248,7 @@ def entry_of(
         "flags": json.dumps(content["flags"], separators=(",", ":")) if content.get("flags") else None,
         **{column: _setting(content["workload"].get(column)) for column in point_index.SETTINGS},
         **{column: _real(total.get(column)) for column in point_index.FIGURES},
-        "row": json.dumps(row_of(content), separators=(",", ":"), sort_keys=True),
+        "row": point_index.text_of(point_index.lines_of(row_of(content))),
     }
 
 

@@ -97,7 +97,7 @@ def rows_of(run_dir: str) -> str:
 
 def _index(run_dir: str, points: str) -> list[dict[str, object]]:
     """Rows of the index on the disk that say something else than the result.json which they say they are of."""
-    columns = [column for column in point_index.COLUMNS if column not in ("identity", "rest", "files", "seal")]
+    columns = [column for column in point_index.COLUMNS if column not in ("identity", "rest", "more", "files", "seal")]
     findings = []
     with point_index.Index(run_dir) as index:
         for values in index.select(", ".join(point_index.COLUMNS)):
@@ -126,6 +126,13 @@ def state_of(run_dir: str) -> str:
         with contextlib.suppress(OSError), open(os.path.join(points, name, "result.json"), "rb") as handle:
             whole.update(f"{name}\0{hashlib.sha256(handle.read()).hexdigest()}\n".encode())
     return whole.hexdigest()
+
+
+def form_of_rows(run_dir: str) -> str:
+    """How the last verdict's checksum of the rows begins, which is how it was made; that of now where there is no verdict."""
+    verdict = _read(os.path.join(run_dir, FILE))
+    rows = verdict.get("rows") if isinstance(verdict, dict) else None
+    return "" if isinstance(rows, str) and rows and not rows.startswith(store.LINES) else store.LINES
 
 
 def kept(run_dir: str, rows: str | None = None) -> dict[str, Any] | None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import os
 import shutil
@@ -302,3 +304,85 @@ def test_what_verifies_results_believes_no_index(run):
     assert first(run).parent.name in json.dumps(with_index)
     (run / point_index.FILE).unlink()
     assert verify.verify(str(run)) == with_index
+
+
+def test_a_report_takes_the_text_of_each_point_from_the_index(run, monkeypatch):
+    before = told(run)
+    report = model.build(load.read_run(str(run)))
+    taken, real = [], point_index.composed
+    monkeypatch.setattr(point_index, "composed", lambda *parts: taken.append(parts) or real(*parts))
+    assert "".join(render.results_json(report)) == before["report"]["results.json"]
+    assert len(taken) == len(report.points)
+
+
+@pytest.mark.parametrize("gone", ["replaced", "removed", "emptied"])
+def test_a_text_of_another_index_is_not_taken(run, gone):
+    before = told(run)["report"]["results.json"]
+    report = model.build(load.read_run(str(run)))
+    kept = run / point_index.FILE
+    if gone == "replaced":
+        aside = run / "aside"
+        shutil.copy(kept, aside)
+        with sqlite3.connect(aside) as database:
+            database.execute("UPDATE point SET row = '{\"point_id\": 1}'")
+        database.close()
+        aside.replace(kept)
+    elif gone == "removed":
+        kept.unlink()
+    else:
+        kept.write_bytes(b"")
+    assert "".join(render.results_json(report)) == before
+
+
+def test_a_result_that_was_changed_or_copied_is_written_as_it_is(run):
+    told(run)
+    report = model.build(load.read_run(str(run)))
+    first, second, *_others = report.points
+    assert first.texts and second.texts
+    first["host"] = "elsewhere"
+    changed = copy.deepcopy(second)
+    changed["total"]["iops"] = 7
+    assert type(changed) is dict and second["total"]["iops"] != 7
+    report.points = [first, changed]
+    points = json.loads("".join(render.results_json(report)))["points"]
+    assert [points[0]["host"], points[1]["total"]["iops"]] == ["elsewhere", 7]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layer": "half \ud800"},
+        {"path": ""},
+        {"flags": None},
+        {"files": {"raw": 1}},
+        {"note 1": 1, "note": 2, "note,\n": ',\n"x": 1'},
+        {"series": None, "job": None, "raw": None},
+    ],
+)
+def test_whatever_a_result_holds_its_report_is_the_same_from_the_index(run, changes):
+    path = first(run)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    fresh = told(run)
+    assert told(run) == fresh == without_index(run)
+    points = json.loads(fresh["report"]["results.json"])["points"]
+    assert all(list(point) == sorted(point) for point in points)
+
+
+def test_a_verdict_of_an_earlier_version_holds_while_its_rows_do(run):
+    """It has a checksum of rows as they were written then."""
+    told(run)
+    rows = hashlib.sha256()
+    for path in sorted((run / "points").iterdir()):
+        result = json.loads((path / "result.json").read_text())
+        row = {key: part for key, part in result.items() if key not in ("counters", "clients")}
+        for part in ("total", "read", "write", "sync"):
+            if part in row:
+                row[part] = {key: figure for key, figure in row[part].items() if key != "histogram"}
+        text = json.dumps(row, separators=(",", ":"), sort_keys=True)
+        rows.update(b"%b\0%b\n" % (path.name.encode(), text.encode()))
+    verdict = verify.verify(str(run))
+    assert verdict["rows"].startswith("lines ")
+    for of, outdated in ((verdict["rows"], False), (rows.hexdigest(), False), ("lines 0", True), ("0", True)):
+        words = {**verdict, "rows": of, "checked_utc": "", "of": verify.state_of(str(run)), "schema": verify.SCHEMA}
+        (run / verify.FILE).write_text(json.dumps(words))
+        assert load.read_run(str(run)).verified["outdated"] is outdated

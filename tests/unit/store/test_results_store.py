@@ -182,7 +182,7 @@ def test_a_damaged_index_is_made_anew(run, reads, damage):
         "UPDATE about SET schema = 'storlab.index/9'",
         "DELETE FROM about",
         "CREATE VIEW seen AS SELECT * FROM point",
-        "ALTER TABLE point ADD COLUMN more",
+        "ALTER TABLE point ADD COLUMN another",
         "UPDATE point SET row = '{\"point_id\"'",
         "UPDATE point SET row = NULL",
     ],
