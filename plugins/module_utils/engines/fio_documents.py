@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
@@ -25,6 +25,8 @@ MOST_WRAPPERS = 64
 _START = re.compile(r'\{\s*"(?:fio version|client_stats|disk_util|global options|jobs|time|timestamp|timestamp_ms)"')
 # A wrapper may put keys of its own first. Documents begin a line, what is nested in them is indented.
 _MAY_START = re.compile(r'^\{\s*"', re.MULTILINE)
+# Where a document of any kind may begin that holds others.
+_MAY_HOLD = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _VERSION_KEY = re.compile(r'"fio version"\s*:')
 _TERSE = re.compile(r"^\d;(?:[^;\n]*;){20}", re.MULTILINE)
 _HUMAN = re.compile(r"^\S[^\n]{0,200}: (?:\(groupid=\d+, jobs=\d+\): err=|\(g=\d+\): rw=)", re.MULTILINE)
@@ -69,37 +71,120 @@ def parse(text: str) -> tuple[list[dict[str, object]], str]:
         between.append(text[position:start])
         document, position = _document(decoder, text, start, bool(documents))
         if "fio version" in document:
-            where = _repeated(document, repeated) if repeated else None
-            if where:
-                raise Failure(
-                    "fio_output_unreadable",
-                    f"The fio output gives {where} twice in the document that begins in line {_line(text, start)}.",
-                    "Measure again; the file was put together from several or is damaged.",
-                    key=where,
-                )
+            _refuse_repeated(document, repeated, _line(text, start))
             documents.append(document)
         repeated.clear()
     if not documents:
-        raise Failure(
-            "no_result",
-            f"fio left no result: {first_line(text)}",
-            "Look at what fio says, and run it with --output-format=json+ (or json).",
-        )
+        documents, start, position = _held(decoder, text)
+        between = [text[:start]]
+        for document in documents:
+            _refuse_repeated(document, repeated, _line(text, start))
+    if not documents:
+        raise _no_result(text)
     return documents, "\n".join([*between, text[position:]])
 
 
 def _own_keys_first(decoder: json.JSONDecoder, text: str, position: int, limit: int) -> int | None:
     """Where before limit a document of fio begins with other keys than fio's own; None where none does."""
-    for match in itertools.islice(_MAY_START.finditer(text, position, limit), MOST_WRAPPERS):
+    matches = list(itertools.islice(_MAY_START.finditer(text, position, limit), MOST_WRAPPERS))
+    for match, after in itertools.zip_longest(matches, matches[1:]):
         if not _VERSION_KEY.search(text, match.start()):
             return None
         try:
             document, _end = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
+            # One that is damaged, and not a brace before others: whoever reads it finds out where.
+            if _VERSION_KEY.search(text, match.start(), after.start() if after else limit):
+                return match.start()
             continue
         if "fio version" in document:
             return match.start()
     return None
+
+
+def _held(decoder: json.JSONDecoder, text: str) -> tuple[list[dict[str, object]], int, int]:
+    """(documents of fio in a list or in a document of another program, where that begins, where it ends)."""
+    for match in itertools.islice(_MAY_HOLD.finditer(text), MOST_WRAPPERS):
+        if not _VERSION_KEY.search(text, match.end()):
+            break
+        try:
+            held, end = decoder.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            continue
+        documents, todo = [], [held]
+        while todo:
+            value = todo.pop(0)
+            if isinstance(value, dict) and "fio version" in value:
+                documents.append(value)
+            elif isinstance(value, (dict, list)):
+                todo += value.values() if isinstance(value, dict) else value
+        if documents:
+            return documents, match.end(), end
+    return [], 0, 0
+
+
+def _refuse_repeated(
+    document: dict[str, object], repeated: dict[int, tuple[str, dict[str, object]]], line: int
+) -> None:
+    """Failure 'fio_output_unreadable' where the document, which begins in this line, gives a figure twice."""
+    where = _repeated(document, repeated) if repeated else None
+    if where:
+        raise Failure(
+            "fio_output_unreadable",
+            f"The fio output gives {where} twice in the document that begins in line {line}.",
+            "Measure again; the file was put together from several or is damaged.",
+            key=where,
+        )
+
+
+def _no_result(text: str) -> Failure:
+    """Why there is no document of fio in the text: in another program's JSON a line of it says nothing."""
+    plain = _TERSE.search(text) or _HUMAN.search(text)
+    for match in () if plain else itertools.islice(_MAY_HOLD.finditer(text), MOST_WRAPPERS):
+        try:
+            held, _end = json.JSONDecoder(strict=False).raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            continue
+        if _keys_of(held):
+            key = _key_of_text(held)
+            return Failure(
+                "no_result",
+                f"fio left no result: this is JSON of another program, which holds the output of fio as the text of its key {key!r}."
+                if key
+                else f"fio left no result: this is JSON of another program, whose keys are {_keys_of(held)}.",
+                "Give that text alone, with its line breaks."
+                if key
+                else "Give the output of fio, run with --output-format=json+ (or json).",
+            )
+    return Failure(
+        "no_result",
+        f"fio left no result: {first_line(text)}",
+        "Look at what fio says, and run it with --output-format=json+ (or json).",
+    )
+
+
+def _key_of_text(held: object) -> str | None:
+    """The first key whose text, or lines of text, are output of fio."""
+    todo: list[tuple[str, object]] = [("", held)]
+    while todo:
+        key, value = todo.pop(0)
+        lines = isinstance(value, list) and value and all(isinstance(line, str) for line in value)
+        text = "\n".join(cast("list[str]", value)) if lines else value
+        if isinstance(text, str):
+            if _VERSION_KEY.search(text):
+                return key
+        elif isinstance(value, dict):
+            todo += [(str(name), below) for name, below in value.items()]
+        elif isinstance(value, list):
+            todo += [(key, below) for below in value]
+    return None
+
+
+def _keys_of(held: object) -> str:
+    """The first keys of a mapping, or of the first one in a list; empty where there is none."""
+    first = next((each for each in held if isinstance(each, dict)), {}) if isinstance(held, list) else held
+    keys = [repr(str(key)[:40]) for key in cast("dict[str, object]", first)] if isinstance(first, dict) else []
+    return ", ".join([*keys[:5], *(["…"] if len(keys) > 5 else [])])
 
 
 def _first_repeated(keys: Iterable[str]) -> str | None:

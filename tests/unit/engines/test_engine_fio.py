@@ -247,7 +247,7 @@ def test_the_mean_is_of_total_latency_whatever_the_percentiles_are_of():
         ("", "empty"),
         ("fio: failed parsing bs=4kk\n", "failed parsing bs=4kk"),
         ('fio: a warning\n{"fio version": "fio-3.33",\n "jobs": [', "begins in line 2 breaks off in line 3"),
-        ('{"some": "json"}', "says"),
+        ('{"some": "json"}', "keys are 'some'"),
         ('{"jobs":' * 200_000, "nested too deep"),
         ('{"fio version":"fio-3.1","jobs":[' * 50_000, "nested too deep"),
     ],

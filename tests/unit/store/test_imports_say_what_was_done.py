@@ -159,6 +159,59 @@ def test_a_file_without_a_document_says_so_in_one_sentence():
         fio_documents.parse('{"level": "info"}\n' * 500)
 
 
+OWN_KEYS = {"benchmark": "nightly", "node": {"name": "n7"}}
+
+
+def wrapped() -> str:
+    return document(record(READ, read=direction(6100, 1002)), head=OWN_KEYS)
+
+
+@pytest.mark.parametrize("before", ["", "whole"])
+def test_a_document_with_keys_of_a_wrapper_that_breaks_off_says_where(before):
+    """Also after another that is whole: half of what was measured is not passed over."""
+    text = wrapped()
+    text = (f"{text}\n" if before else "") + text[: len(text) * 2 // 3]
+    last = text.count("\n") + 1
+    with pytest.raises(
+        Failure, match=rf"is damaged: the document that begins in line \d+ breaks off in line {last}\."
+    ) as caught:
+        fio_documents.parse(text)
+    assert caught.value.code == ("fio_output_unreadable" if before else "no_result")
+
+
+def test_a_document_with_keys_of_a_wrapper_may_hold_what_is_no_number():
+    text = wrapped().replace('"iops_stddev"', '"note": -nan, "iops_stddev"', 1)
+    text = text.replace('"node"', '"load": nan, "node"', 1)
+    assert point(text)["total"]["ios"] == 6100
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ({"level": "info", "rows": []}, "whose keys are 'level', 'rows'."),
+        ([{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}], "whose keys are 'a', 'b', 'c', 'd', 'e', …."),
+        ({"rc": 0, "stdout": "TEXT"}, "holds the output of fio as the text of its key 'stdout'."),
+        (
+            {"results": [{"stdout_lines": ["{", "TEXT"]}]},
+            "holds the output of fio as the text of its key 'stdout_lines'.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_json_of_another_program_is_named_as_that(held, words, indent):
+    text = json.dumps(held, indent=indent).replace("TEXT", '\\"fio version\\": 1')
+    with pytest.raises(Failure) as caught:
+        fio_documents.parse(text)
+    assert caught.value.code == "no_result" and words in str(caught.value) and "it says" not in str(caught.value)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_wrapped_documents_in_a_list_or_in_another_are_read(indent):
+    inner = json.loads(wrapped())
+    for held in ([inner], {"node": "n7", "result": inner}, {"runs": [inner]}):
+        assert point(json.dumps(held, indent=indent))["total"]["ios"] == 6100
+
+
 HUMAN = """pod: configuration [global]
 ioengine=libaio
 vol-x: (g=0): rw=randread, bs=(R) 4096B-4096B, ioengine=libaio, iodepth=8
