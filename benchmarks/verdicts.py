@@ -347,6 +347,33 @@ def power(trials: int) -> None:
         table(("noise", "false alarms", *(f"{size} % slower" for size in POWER_SIZES[1:])), rows)
 
 
+def drawn_orders(trials: int) -> None:
+    """False alarms of a drawn order, of so many comparisons that their share is known: 95 % interval by Wilson."""
+    print(f"### False alarms of a drawn order, {trials} comparisons a cell\n")
+    designs = [name for name in POWER_DESIGNS if "drawn" in name]
+    rows = []
+    for name in (*disturbances(random.Random()), *periodic(random.Random())):  # noqa: S311 noise, no secret
+        cells = []
+        for design in designs:
+            noise, alarms = random.Random(f"more/{name}/{design}"), 0  # noqa: S311
+            series = {**disturbances(noise), **periodic(noise)}[name]
+            for _trial in range(trials):
+                labels, run_length = POWER_DESIGNS[design](noise)
+                alarms += alarm(ordered(series(len(labels), len(labels)), labels, run_length=run_length))
+            low, high = wilson(alarms, trials)
+            cells.append(f"{percent(alarms / trials)} ({100 * low:.1f} to {100 * high:.1f})")
+        rows.append((name, *cells))
+    table(("noise", *designs), rows)
+
+
+def wilson(count: int, trials: int, z: float = 1.96) -> tuple:
+    """95 % interval of a share. E. B. Wilson, J. Am. Stat. Assoc. 22 (1927), 209."""
+    share, scale = count / trials, 1 + z * z / trials
+    middle = (share + z * z / (2 * trials)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
+    return max(0.0, middle - half), middle + half
+
+
 GATES = {
     "in turns, 6 rounds": ("ABBA" * 3, 0),
     "one run of 4 after 8": ("A" * 32 + "B" * 4, 4),
@@ -671,7 +698,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="design, gate, power, interval, typical, bins, point, many, equal, advice or sides; all of them by default",
+        help="design, gate, power, drawn, interval, typical, bins, point, many, equal, advice or sides; all of them by default",
     )
     arguments = parser.parse_args()
     trials = arguments.trials
@@ -680,6 +707,7 @@ def main() -> None:
         "design": lambda _noise: disturbed(4 * trials),
         "gate": lambda _noise: gates(4 * trials),
         "power": lambda _noise: power(4 * trials),
+        "drawn": lambda _noise: drawn_orders(80 * trials),
         "interval": lambda noise: intervals(noise, 80 * trials),
         "typical": lambda noise: typical(noise, 80 * trials),
         "bins": lambda noise: bins(noise, 16 * trials),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 
@@ -40,9 +41,33 @@ PRIVATE = 'mkdir -p "$0" && mount -t tmpfs -o mode=755 tmpfs "$0" && exec "$@"'
 ALONE = ("unshare", "--mount", "--propagation", "private", "sh", "-c", PRIVATE, own_folder.RUN_DIR)
 
 
+def loaded(name: str):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def run(name: str, *options: str) -> subprocess.CompletedProcess:
     command = [*ALONE, sys.executable, str(FOLDER / name), *options]
     return subprocess.run(command, cwd=places.ROOT, capture_output=True, text=True, check=False)
+
+
+def test_turns_are_timed_over_ssh_too():
+    if not shutil.which("dropbear"):
+        pytest.skip("needs dropbear")
+    done = run("turns.py", "--ssh", "--hosts", "2", "--rounds", "2")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "4 turns of 2 hosts over SSH; " in done.stdout and "from one host's point to the next host's: " in done.stdout
+    )
+
+
+def test_a_share_has_an_interval_that_may_hold_the_truth():
+    """R. G. Newcombe, Stat. Med. 17 (1998), 857, table I, method 3."""
+    verdicts = loaded("verdicts")
+    assert [round(100 * edge, 1) for edge in verdicts.wilson(81, 263)] == [25.5, 36.6]
+    assert [round(100 * edge, 1) for edge in verdicts.wilson(0, 10)] == [0.0, 27.8]
 
 
 def test_no_benchmark_is_left_out():
@@ -66,9 +91,7 @@ def test_a_benchmark_starts(name):
 
 
 def test_what_fio_writes_for_the_comparison_of_tools_is_imported_and_compared(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("side_by_side", FOLDER / "side_by_side.py")
-    side_by_side = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(side_by_side)
+    side_by_side = loaded("side_by_side")
     for name, value in (("PATTERNS", ("randread",)), ("DEPTHS", (2,)), ("WORKERS", (1,))):
         monkeypatch.setattr(side_by_side, name, value)
     assert side_by_side.measure_files(tmp_path, 1) == 2

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...module_utils.result.derived import supported, thin
@@ -129,7 +129,7 @@ class _Columns:
         return known
 
 
-def _keys(points: list[dict[str, Any]], name: str) -> set[str]:
+def _keys(points: Iterable[dict[str, dict[str, object]]], name: str) -> set[str]:
     """All keys that this part of the points has. Most have the same, so that these are looked through once."""
     return set().union(*{tuple(part) for point in points if (part := point.get(name))})
 

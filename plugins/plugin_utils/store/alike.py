@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import marshal
+from collections.abc import Iterable
 from typing import Any
 
 from .point_index import Texts
@@ -27,7 +28,7 @@ class Ordered(dict[str, Any]):
 
     __slots__ = ("point", "texts")
 
-    def __init__(self, result: dict[str, Any], point: bytes | None = None) -> None:
+    def __init__(self, result: dict[str, object], point: bytes | None = None) -> None:
         super().__init__(result)
         self.point = point
         self.texts: Texts | None = None
@@ -40,7 +41,7 @@ class Ordered(dict[str, Any]):
         return dict, (dict(self),)  # a copy is nobody's text
 
 
-def lend(results: list[Any], texts: Texts | None) -> None:
+def lend(results: Iterable[object], texts: Texts | None) -> None:
     """Let the results that have their JSON in an index know where."""
     for result in results:
         if isinstance(result, Ordered) and result.point is not None:
@@ -51,7 +52,8 @@ def share(result: dict[str, Any], once: dict[Any, Any]) -> None:
     """Let the result have in common with others what they have alike. once: what was met so far, from call to call."""
     for key in SAME & result.keys():
         # By the bytes: 1 and 1.0 are equal, but are written in different words.
-        result[key] = once.setdefault(marshal.dumps(result[key], 2), result[key])
+        value = result[key]
+        result[key] = once.setdefault(marshal.dumps(value, 2) if value != [] else "[]", value)
     # The other files are in memory once as a whole.
     if type(record := result.get("raw")) is dict:
         for name, word in record.items():
@@ -61,7 +63,7 @@ def share(result: dict[str, Any], once: dict[Any, Any]) -> None:
             result[key] = once.setdefault(word, word)
 
 
-def share_files(result: dict[str, Any], once: dict[Any, Any]) -> None:
+def share_files(result: dict[str, Any], once: dict[object, object]) -> None:
     """Order the files as they are shown, and keep words that others have in memory once."""
     files = result["files"]
     result["files"] = {kind: files[kind] for kind in FILES if kind in files}

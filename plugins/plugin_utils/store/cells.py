@@ -151,7 +151,7 @@ def pool(results: list[Result]) -> Cell:
     )
 
 
-def _are(parts: list[Any], taken: list[dict[Part, Figures]], direction: Part) -> bool:
+def _are(parts: list[object], taken: list[dict[Part, Figures]], direction: Part) -> bool:
     """Whether these are the very figures of that direction."""
     return len(parts) == len(taken) and all(part is of.get(direction) for part, of in zip(parts, taken))
 

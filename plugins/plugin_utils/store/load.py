@@ -290,7 +290,8 @@ def _results(
     for (point, reason, identity, sha256, whole, row), texts in _parsed(index):
         name = point_index.name_of(point)
         digests[f"points/{name}/result.json"] = sha256
-        rows.update(store.digested(point, row, form))
+        if form is not None:
+            rows.update(store.digested(point, row, form))
         if reason:
             reasons[name] = reason
             continue
@@ -318,10 +319,10 @@ def _results(
     damaged = [{"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())]
     known = {entry["file"] for entry in damaged}
     damaged += [entry for entry in ledger.unlike(folder, digests) if entry["file"] not in known]
-    return cast("list[Result]", results), damaged, form + rows.hexdigest()
+    return cast("list[Result]", results), damaged, f"{form or ''}{rows.hexdigest()}"
 
 
-def _whole(content: dict[str, Any], files: dict[str, Any], sums: _Sums) -> dict[str, str]:
+def _whole(content: dict[str, Any], files: Mapping[str, object], sums: _Sums) -> dict[str, str]:
     """The columns of the index that make a row a whole result: the lines that it lacks, and where its bins are. Completes the result."""
     lines = point_index.lines_of(store.row_of(content))
     problem = completed(content)
@@ -333,7 +334,7 @@ def _whole(content: dict[str, Any], files: dict[str, Any], sums: _Sums) -> dict[
     }
 
 
-def _share_bins(result: dict[str, Any], bins: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
+def _share_bins(result: dict[str, object], bins: dict[str, object], once: dict[Any, Any]) -> dict[str, object]:
     """Have in memory once where bins are, and figures that are their own total."""
     if all(isinstance(way, str) for way in bins.values()):
         bins = once.setdefault(tuple(bins.items()), bins)

@@ -128,10 +128,12 @@ def state_of(run_dir: str) -> str:
     return whole.hexdigest()
 
 
-def form_of_rows(run_dir: str) -> str:
-    """How the last verdict's checksum of the rows begins, which is how it was made; that of now where there is no verdict."""
+def form_of_rows(run_dir: str) -> str | None:
+    """How the last verdict's checksum of the rows begins, which is how it was made; None where there is no verdict, so that no one needs one."""
     verdict = _read(os.path.join(run_dir, FILE))
-    rows = verdict.get("rows") if isinstance(verdict, dict) else None
+    if not isinstance(verdict, dict):
+        return None
+    rows = verdict.get("rows")
     return "" if isinstance(rows, str) and rows and not rows.startswith(store.LINES) else store.LINES
 
 
