@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 testinfra_hosts = ["local://"]
-RESULTS = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"], ".cache/existing_whole/nas-testbed/results")
+FOLDER = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"], ".cache/existing_whole")
+RESULTS = FOLDER / "nas-testbed/results"
 LAYERS = {"datastore-nas", "datastore-older", "datastore-share", "initiator-far"}
 # A dialect as the kernel's client writes it: SMB 3.1.1.
 DIALECT = "0x311"
@@ -49,6 +50,6 @@ def test_the_share_states_its_dialect_and_its_password_is_nowhere():
 
 
 def test_the_experiment_measured_the_nas():
-    (run,) = (path.parent for path in RESULTS.glob("e2-existing-scaled-down/*/run.json"))
+    (run,) = (path.parent for path in FOLDER.glob("e2-*-testbed/results/e2-existing-scaled-down/*/run.json"))
     assert set(results(run)) >= {"datastore-nas"}
     assert "datastore-nas" in (run / "report/index.html").read_text(encoding="utf-8")
