@@ -357,11 +357,11 @@ class RamDisks:
     def layers(self, disks: list[Any], provider: str) -> list[Layer]:
         """The layers of the disks, without their host; the path of a disk that is not there yet is predicted where it can be."""
         known = self.record.data.get("disks", {})
-        sizes = check_disks(disks)
+        sizes = {disk["name"]: disk["size_mib"] * MIB for disk in disks}
         predicted = brd_layout(sizes)[1] if provider == "brd" and sizes else {}
         layers_made: list[Layer] = []
         for disk in disks:
-            name, size = disk["name"], disk["size_mib"] * MIB
+            name, size = disk["name"], sizes[disk["name"]]
             path = known.get(name, {}).get("path") or predicted.get(name, ("", ""))[1] or None
             identity = {"stamp": f"{self.testbed_id}/{name}", "size_bytes": size}
             whole = known.get(name, {}).get("whole") or predicted.get(name, (path, path))[0]
