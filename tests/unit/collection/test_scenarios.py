@@ -19,7 +19,7 @@ MACHINES = "default"
 # Runs the commands of a page instead, which call the shipped playbooks by their names.
 PAGE = "first_lab"
 # Run what a stranger with the built artefact runs on storage that was there, by the names of the playbooks.
-STRANGERS = ("existing", "existing_whole")
+STRANGERS = ("existing", "existing_guests", "existing_whole")
 # Run a published experiment, which builds and takes down its testbeds itself.
 EXPERIMENTS = [name for name in SCENARIOS if re.fullmatch(r"e[0-9]+", name)]
 OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE, *STRANGERS, *EXPERIMENTS)]
