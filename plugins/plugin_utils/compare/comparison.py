@@ -25,7 +25,7 @@ from . import beats, blocks, gate, judgement, networks, points, stats, timeline
 from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
 from .nouns import SIDES, Comparison, Group, Groups, Pair, Repetition, Row, Side, SideFigure
-from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, Metric, field_of
+from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, Metric, field_of, mapping
 from .timeline import LEAST_HISTORY, LEAST_ROUNDS, LEAST_RUNS
 from .words import design_words, headline, line_of_counts
 
@@ -456,6 +456,21 @@ def choose(baseline: Side, candidate: Side, under_test: list[str], names: tuple[
     return Chosen(sides, chosen, compared, alike)
 
 
+def _unknown_caches(chosen: Chosen) -> str:
+    """A sentence where both sides measured storage whose caches cannot be looked at, else nothing. Runs are unlike where one side alone knows its caches."""
+    layers = sorted(
+        {
+            result["layer"]
+            for side in (0, 1)
+            for result in chosen.results(side)
+            if mapping(result.get("preparation")).get("storage_cache") == "unknown"
+        }
+    )
+    if not layers:
+        return ""
+    return f"Neither side knows what the caches of the storage held ({', '.join(layers)}): a difference may be theirs."
+
+
 def with_runs(comparison: Comparison, chosen: Chosen, under_test: list[str]) -> Comparison:
     """A comparison with what is known of the runs that it compares."""
     sides = chosen.sides
@@ -469,7 +484,7 @@ def with_runs(comparison: Comparison, chosen: Chosen, under_test: list[str]) -> 
     ]
     whole: Any = {
         **comparison,
-        "headline": f"{comparison['headline']} {beats.headline(changed)}".rstrip(),
+        "headline": " ".join(filter(None, (comparison["headline"], _unknown_caches(chosen), beats.headline(changed)))),
         "machines": changed,
         "networks": [
             {"side": name, "text": text}

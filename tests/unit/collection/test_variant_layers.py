@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host that measures knows of layers that a variant changed on another host.
+"""A host that measures knows layers that a variant changed on another host.
 
 The role's own tasks of a variant are played, with a stub in the place of the measurement, which writes down what it was given.
 """

@@ -759,6 +759,18 @@ def test_sides_with_and_without_the_unknown_cache_of_a_server_are_not_comparable
     assert caught.value.code == "unlike_runs"
 
 
+@pytest.mark.parametrize("cache", ["unknown", "dropped", None])
+def test_a_cache_that_neither_side_knows_is_named_before_any_difference(cache):
+    """Storage of others may have had a cache on one side only, which cannot be looked at."""
+    before, after = pair()
+    for result in (*before, *after):
+        if result["layer"] == "backing-a":
+            result["preparation"] = {"filled": True, **({"storage_cache": cache} if cache else {})}
+    headline = comparison.compare_runs(side(run(before)), side(run(after)), [])["headline"]
+    sentence = "Neither side knows what the caches of the storage held (backing-a): a difference may be theirs."
+    assert (sentence in headline) == (cache == "unknown") and "backing-b" not in headline
+
+
 def test_a_testbed_that_was_built_again_is_the_same_testbed():
     before, after = pair()
     hosts, layers = [make_runs.environment() for _side in range(2)], [make_runs.layers() for _side in range(2)]
