@@ -36,33 +36,45 @@ def layer(cached: object) -> dict:
     }
 
 
+# {role: (its file of a variant, its variable that the loop sets, the variable with the words of the variant)}
+ROLES = {
+    "benchmark": ("variant.yml", "__benchmark_variant", "benchmark_variant_vars"),
+    "database_load": ("turn.yml", "__database_load_turn", "database_load_variant_vars"),
+}
+
+
+@pytest.fixture(params=sorted(ROLES))
+def role(request):
+    return request.param
+
+
 @pytest.fixture
-def played(tmp_path):
+def played(tmp_path, role):
     """played(given) -> what each host knew of the layer in each variant; given: benchmark_layers of the role."""
 
     def play(given: dict) -> list:
         trace, state = tmp_path / "trace", str(tmp_path / "state")
-        shutil.copy(ROOT / "roles" / "benchmark" / "tasks" / "variant.yml", tmp_path)
-        publish = {
-            "storlab.testbed.layer": {"layers": [layer("{{ benchmark_variant_vars.cached }}")], "state_dir": state}
-        }
+        file, looped, words = ROLES[role]
+        shutil.copy(ROOT / "roles" / role / "tasks" / file, tmp_path)
+        publish = {"storlab.testbed.layer": {"layers": [layer(f"{{{{ {words}.cached }}}}")], "state_dir": state}}
         switch = [{**publish, "when": "inventory_hostname == 'target'"}]
         known = "{{ (benchmark_layers or ansible_facts['storlab_layers'])['backing-e4'].detail.cached }}"
-        line = f"{{{{ inventory_hostname }}}} {{{{ __benchmark_variant.name }}}} {known}"
+        line = f"{{{{ inventory_hostname }}}} {{{{ ({looped}.variant | default({looped})).name }}}} {known}"
         measure = [{"ansible.builtin.shell": f'echo "{line}" >> {trace}', "changed_when": False}]
         variants = [
             {"name": name, "tasks_file": "switch.yml", "vars": {"cached": name == "with"}}
             for name in ("with", "without")
         ]
+        turns = variants if role == "benchmark" else [{"round": 1, "variant": variant} for variant in variants]
         tasks = [
             {"storlab.testbed.layer": {"layers": [layer("as built")], "state_dir": state}},
             {
-                "ansible.builtin.include_tasks": "variant.yml",
-                "loop": variants,
-                "loop_control": {"loop_var": "__benchmark_variant"},
+                "ansible.builtin.include_tasks": file,
+                "loop": turns,
+                "loop_control": {"loop_var": looped},
             },
         ]
-        variables = {"benchmark_layers": given, "benchmark_state_dir": state}
+        variables = {"benchmark_layers": given, "benchmark_state_dir": state, "database_load_state_dir": state}
         book = [{"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}]
         for name, content in (("switch", switch), ("measure", measure), ("book", book), ("hosts", INVENTORY)):
             (tmp_path / f"{name}.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -84,6 +96,7 @@ def test_every_host_knows_a_layer_as_the_variant_has_left_it(played):
     assert played({}) == ["guest with True", "guest without False", "target with True", "target without False"]
 
 
+@pytest.mark.parametrize("role", ["benchmark"], indirect=True)
 def test_layers_that_were_given_to_the_role_stay_those(played):
     said = {"backing-e4": layer("given")}
     assert played(said) == ["guest with given", "guest without given", "target with given", "target without given"]
