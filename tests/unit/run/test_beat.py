@@ -98,6 +98,12 @@ def test_the_clock_of_a_host_is_the_processors_where_that_passes(engine, tmp_pat
     assert not (tmp_path / "wrong").exists()
 
 
+@pytest.mark.parametrize(("passes", "clock"), [(1, "clock_gettime"), (5, "clock_gettime"), (1000, "cpu")])
+def test_a_clock_that_passes_now_and_then_is_not_taken(engine, tmp_path, passes, clock):
+    script = f'echo >> {tmp_path}/tests; echo "cs: reliable_tsc: yes"; test "$(wc -l < {tmp_path}/tests)" -le {passes} && exit 0; exit 1'
+    assert beat.clock_of(engine(script)) == clock
+
+
 def test_a_host_without_fio_has_no_clock_of_it(tmp_path):
     assert beat.clock_of(str(tmp_path / "missing")) is None
 
