@@ -18,12 +18,14 @@ import pytest
 import run_plan
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import landlock
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety, reading_guard
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attached as loop_on
+from loop_device import layer as loop_layer
 from plays import shipped
 from unchanged import refused
 from waiting import until
@@ -94,6 +96,7 @@ def test_a_folder_is_read_through_a_mount_that_the_kernel_holds_read_only(share,
     assert meta["preparation"] == {
         "access": "read",
         "zero_percent": 0,
+        "wall": "read_only_mount",
         "storage_cache": "unknown",
         "page_cache": "not_used",
     }
@@ -248,6 +251,49 @@ def test_the_records_of_a_killed_build_are_enough_to_undo_it(share):
 
 
 # ---------------------------------------------------------------- by the shipped playbooks
+
+
+def of_loop(path):
+    return loop_layer(path, 16 << 20, name="initiator-lun", kind="initiator", purpose="read")
+
+
+@pytest.mark.parametrize("walls", [True, False])
+def test_the_kernel_refuses_a_write_to_a_disk_that_all_checks_would_let_pass(tmp_path, base, monkeypatch, walls):
+    """A real fio with a job that writes, and a disk without a user. Without the wall it does write, so the wall alone saves the disk."""
+    if walls and not landlock.holds(str(tmp_path)):
+        pytest.skip("The kernel of the tests has no Landlock.")
+    monkeypatch.setattr(reading_guard, "refuse_writing_points", lambda *_given: None)
+    if not walls:
+        monkeypatch.setattr(landlock, "holds", lambda _folder: False)
+    image = tmp_path / "disk"
+    with loop_on(image, 16 << 20) as path:
+        before = digests(path)()
+        plan = plan_of(of_loop(path), read_percent=0)
+        runner.start(plan, base)
+        until(lambda: not runner.status(TESTBED, "one", base)["alive"])
+        assert runner.status(TESTBED, "one", base)["state"]["failed"] == int(walls)
+        assert (digests(path)() == before) == walls
+        folder = Path(runner.state_dir(TESTBED, "one", base), "points", plan["points"][0]["point_id"])
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        assert meta["preparation"]["wall"] == ("landlock" if walls else "read_only_open")
+
+
+def test_the_owner_takes_the_disk_while_it_is_read(tmp_path, base):
+    """Nothing of the testbed claims the disk: its owner makes a file system on it and mounts it while an engine reads."""
+    image, place = tmp_path / "disk", tmp_path / "mnt"
+    place.mkdir()
+    with loop_on(image, 16 << 20) as path:
+        plan = plan_of(of_loop(path), loops=1000, queue_depth=1)
+        runner.start(plan, base)
+        until(lambda: runner.status(TESTBED, "one", base)["state"].get("phase") == "measure")
+        subprocess.run(["mkfs.ext4", "-q", path], check=True)
+        subprocess.run(["mount", path, str(place)], check=True)
+        try:
+            assert runner.status(TESTBED, "one", base)["alive"]
+            (place / "theirs").write_text("theirs", encoding="ascii")
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+            runner.stop(TESTBED, "one", base=base)
 
 
 @pytest.mark.long

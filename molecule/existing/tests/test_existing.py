@@ -33,6 +33,13 @@ def test_every_layer_is_measured_and_its_caches_are_called_unknown(run):
         assert results[name]["preparation"]["zero_percent"] == 0, name
 
 
+def test_the_kernel_keeps_the_engine_from_writing(run):
+    for path in run.glob("points/*/result.json"):
+        result = json.loads(path.read_text())
+        wall = "landlock" if result["layer"] == "initiator-far" else "read_only_mount"
+        assert result["preparation"]["wall"] == wall, result["layer"]
+
+
 def test_the_report_is_of_this_run(run):
     page = (run / "report/index.html").read_text(encoding="utf-8")
     assert all(layer in page for layer in LAYERS)

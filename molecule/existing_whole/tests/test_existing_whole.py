@@ -35,6 +35,13 @@ def test_every_way_is_measured_and_its_caches_are_called_unknown(access):
         assert measured[name]["preparation"]["storage_cache"] == "unknown", name
 
 
+def test_the_kernel_keeps_the_engine_from_writing_and_each_result_says_how():
+    measured = results(RESULTS / "nas" / "read")
+    walls = {name: "landlock" if name == "initiator-far" else "read_only_mount" for name in LAYERS}
+    assert {name: result["preparation"]["wall"] for name, result in measured.items()} == walls
+    assert not [result for result in results(RESULTS / "nas" / "write").values() if "wall" in result["preparation"]]
+
+
 @pytest.mark.parametrize("access", ["read", "write"])
 def test_a_killed_benchmark_has_no_point_that_was_measured(access):
     assert [one for one in results(RESULTS / "nas" / f"killed-{access}").values() if one["status"] == "measured"] == []

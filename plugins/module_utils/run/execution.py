@@ -16,6 +16,7 @@ from ..core.failure import exit_words
 from ..core.files import naming
 from ..core.times import utc
 from ..engines.engine import GRACE_S, Engine, Start
+from ..linux import landlock
 from ..linux.watch import counters
 from ..linux.watch.meter import STALE_S, Meter, Series
 from ..result import standstill
@@ -52,10 +53,13 @@ class Lengths(NamedTuple):
 
 
 class Execution:
-    """A start in a folder. phase: what it is called while it runs, '' of a point that is measured."""
+    """A start in a folder. phase: what it is called while it runs, '' of a point that is measured; walled: it may write to nothing but its folder."""
 
-    def __init__(self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "") -> None:
+    def __init__(
+        self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "", walled: bool = False
+    ) -> None:
         self.engine, self.program, self.folder, self.watcher, self.phase = engine, program, folder, watcher, phase
+        self.walled = walled
         self.late_s = 0.0
         # The longest time between two looks at the engine that both found it stopped, and the first of these looks.
         self.stopped_s = 0.0
@@ -70,16 +74,7 @@ class Execution:
             with naming(path), open(path, "w", encoding="utf-8") as handle:
                 handle.write(text)
         started, errors_path = utc(), os.path.join(self.folder, "stderr.txt")
-        with open(errors_path, "wb") as errors:
-            process = subprocess.Popen(
-                [self.program, *start["arguments"]],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=self.watcher.die_with_me,
-            )
+        process = self._started(start["arguments"], errors_path)
         timed_out = self._watch(process, meter, lengths, series)
         meter.end()
         seen, ended = meter.device_seen(), time.monotonic()
@@ -99,6 +94,30 @@ class Execution:
             "late_s": round(self.late_s, 3),
             "stopped_s": round(self.stopped_s, 3),
         }
+
+    def _started(self, arguments: list[str], errors_path: str) -> subprocess.Popen[bytes]:
+        """The engine's process. A wall that was to hold and does not is a failure, and nothing is started."""
+        wall = landlock.Wall(self.folder) if self.walled else None
+
+        def begin() -> None:
+            self.watcher.die_with_me()
+            if wall:
+                wall.enter()
+
+        try:
+            with open(errors_path, "wb") as errors:
+                return subprocess.Popen(
+                    [self.program, *arguments],
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                    preexec_fn=begin,
+                )
+        finally:
+            if wall:
+                wall.close()
 
     def _watch(self, process: subprocess.Popen[bytes], meter: Meter, lengths: Lengths, series: Series | None) -> bool:
         """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when stopped.

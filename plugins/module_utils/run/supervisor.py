@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import functools
 import hashlib
 import io
 import math
@@ -26,6 +27,7 @@ from ..core.layers import Layer, down, of_others, only_read, parts, reduces_data
 from ..core.times import CLOCK_STEP_S, utc
 from ..engines.catalogue import engine_of_plan, reference_program
 from ..engines.engine import FILL_BLOCK_BYTES, FILL_BYTES_S, GRACE_S, Place
+from ..linux import landlock
 from ..linux.clients import own_file
 from ..linux.daemon import log
 from ..linux.disks import block_device, device_safety, reading_guard
@@ -197,7 +199,7 @@ class Supervisor:
                 **({"files": files} if len(files) > 1 else {}),
             }
             if only_read(layer):
-                job["sampled"] = self._sampled(layer["name"], files[0], layer["size_bytes"])
+                job["sampled"] = self._sampled(layer, files[0])
             self.preparation.before([job], meta)
             storage_cache = self._storage_cache(layer)
             if storage_cache:
@@ -249,10 +251,19 @@ class Supervisor:
         self.unanswered.add(place)
         return "unknown"
 
-    def _sampled(self, name: str, path: str, size_bytes: int) -> dict[str, object]:
+    def _sampled(self, layer: Layer, path: str) -> dict[str, object]:
+        """Facts about a layer that is only read: of its contents, and who keeps the engine from writing to it."""
+        name = layer["name"]
         if name not in self.samples:
-            self.samples[name] = reading_guard.sampled(path, size_bytes)
+            # A mount that the kernel holds read-only is a wall already.
+            mounted = layer["identity"].get("mount_point")
+            wall = "read_only_mount" if mounted else "landlock" if self.walls_hold else "read_only_open"
+            self.samples[name] = {**reading_guard.sampled(path, layer["size_bytes"]), "wall": wall}
         return self.samples[name]
+
+    @functools.cached_property
+    def walls_hold(self) -> bool:
+        return landlock.holds(self.folder)
 
     # ------------------------------------------------------------ preparation, as preparation.Executor says it
 
@@ -408,7 +419,8 @@ class Supervisor:
             start = self.engine.command([job], place)
         measured_s = lengths.runtime_s if by_time(workload) else None
         meter = Meter(device, lengths.ramp_s, measured_s, job.get("counted"))
-        execution = Execution(self.engine, self.program, folder, self, phase)
+        walled = only_read(self.layers[job["layer"]]) and self.walls_hold
+        execution = Execution(self.engine, self.program, folder, self, phase, walled)
         done = execution.run(start, meter, lengths, series, log_ms)
         return {**done, "error": execution.error(done)}
 

@@ -134,7 +134,8 @@ def facts(run: Run, results: list[Result], layers: set[str], compared: tuple[str
 def _prepared(preparation: Mapping[str, object]) -> dict[str, object]:
     """The settings of a preparation. A server whose cache was proven to be empty is like storage without a server; one whose cache is unknown is not."""
     empty = preparation.get("storage_cache") == "dropped"
-    left_out = (*CAME_OF_IT, *(["storage_cache"] if empty else []))
+    # Who keeps the engine from writing does not change what is read.
+    left_out = (*CAME_OF_IT, "wall", *(["storage_cache"] if empty else []))
     return {key: value for key, value in preparation.items() if key not in left_out}
 
 

@@ -744,6 +744,15 @@ def test_what_came_of_a_preparation_makes_no_runs_unlike():
     assert comparison.compare_runs(side(run(before)), side(run(after)), [])["environment"] == []
 
 
+def test_who_keeps_an_engine_from_writing_makes_no_runs_unlike():
+    """Such as an older kernel, or a run of an earlier version that did not note it."""
+    before, after = pair()
+    for results, wall in ((before, {}), (after, {"wall": "landlock"})):
+        for result in results:
+            result["preparation"] = {"access": "read", "zero_percent": 0, **wall}
+    assert comparison.compare_runs(side(run(before)), side(run(after)), [])["environment"] == []
+
+
 @pytest.mark.parametrize("known", [["dropped", "unknown"], ["unknown", None], ["dropped", None]])
 def test_sides_with_and_without_the_unknown_cache_of_a_server_are_not_comparable(known):
     before, after = pair()

@@ -18,7 +18,8 @@ import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_distributed
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import landlock
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety, reading_guard
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.watch import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import before_point, execution, runner, supervisor
@@ -160,6 +161,65 @@ def test_a_disk_of_the_host_has_no_cache_of_a_server(run, disk):
     run.go(plan, "cat $GOOD > fio.json")
     meta = run.meta(plan["points"][0])
     assert "storage_cache" not in meta["preparation"] and "cache_unknown" not in meta["flags"]
+
+
+def reading(disk: dict, monkeypatch, **identity) -> dict:
+    """A plan of a point on storage of others, whose proof is somebody else's test, and that no check keeps from being written to."""
+    monkeypatch.setattr(reading_guard, "refusals", lambda *_given: [])
+    layer = {**disk, "purpose": "read", "identity": identity}
+    return run_plan.plan([layer], points_of(layer, normalise({"ramp_s": 0, "loops": 1, "read_percent": 100})))
+
+
+WRITING = "echo theirs > {path} || exit 7; cat $GOOD > fio.json"
+
+
+def test_the_kernel_keeps_an_engine_from_writing_to_a_disk_of_others(run, disk, monkeypatch):
+    if not landlock.holds(str(run.folder)):
+        pytest.skip("The kernel of the tests has no Landlock.")
+    before, plan = Path(disk["path"]).read_bytes(), reading(disk, monkeypatch)
+    state = run.go(plan, WRITING.format(path=disk["path"]))
+    meta = run.meta(plan["points"][0])
+    assert (state["failed"], meta["exit_code"], meta["preparation"]["wall"]) == (1, 7, "landlock")
+    assert Path(disk["path"]).read_bytes() == before
+    folder = run.folder / "points" / plan["points"][0]["point_id"]
+    assert "ermission denied" in (folder / "stderr.txt").read_text(encoding="utf-8")
+
+
+def test_a_kernel_without_that_wall_is_named_in_the_result(run, disk, monkeypatch):
+    monkeypatch.setattr(landlock, "holds", lambda _folder: False)
+    plan = reading(disk, monkeypatch)
+    state = run.go(plan, WRITING.format(path=disk["path"]))
+    meta = run.meta(plan["points"][0])
+    assert (state["failed"], meta["exit_code"], meta["preparation"]["wall"]) == (0, 0, "read_only_open")
+    # So the other test's disk was saved by the wall alone.
+    assert Path(disk["path"]).read_bytes() == b"theirs\n"
+
+
+def test_a_mount_that_is_held_read_only_is_the_wall_of_a_file(run, disk, monkeypatch):
+    plan = reading(disk, monkeypatch, mount_point="/srv/storlab-existing/t/nas")
+    run.go(plan, "cat $GOOD > fio.json")
+    assert run.meta(plan["points"][0])["preparation"]["wall"] == "read_only_mount"
+
+
+def test_nothing_is_started_where_a_wall_that_held_cannot_be_made(run, disk, monkeypatch):
+    monkeypatch.setattr(landlock, "holds", lambda _folder: True)
+
+    def fails(_folder):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(landlock, "Wall", fails)
+    before, plan = Path(disk["path"]).read_bytes(), reading(disk, monkeypatch)
+    state = run.go(plan, f"touch {run.top}/started; cat $GOOD > fio.json")
+    (failure,) = run.meta(plan["points"][0])["failures"]
+    assert (state["failed"], failure["code"]) == (1, "unexpected") and "allocate" in failure["message"]
+    assert not (run.top / "started").exists() and Path(disk["path"]).read_bytes() == before
+
+
+def test_a_disk_of_the_testbed_has_no_wall(run, disk):
+    plan = run_plan.plan([disk], points_of(disk), prepare={"fill": False})
+    state = run.go(plan, WRITING.format(path=disk["path"]))
+    assert state["failed"] == 0 and "wall" not in run.meta(plan["points"][0])["preparation"]
+    assert Path(disk["path"]).read_bytes() == b"theirs\n"
 
 
 @pytest.mark.parametrize(("governor", "flags"), [("performance", []), ("powersave", ["governor"])])
