@@ -18,6 +18,7 @@ import pytest
 import run_plan
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.converge import converge
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio_engine
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import landlock
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.clients import attached
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.disks import device_safety, reading_guard
@@ -263,6 +264,13 @@ def test_the_kernel_refuses_a_write_to_a_disk_that_all_checks_would_let_pass(tmp
     if walls and not landlock.holds(str(tmp_path)):
         pytest.skip("The kernel of the tests has no Landlock.")
     monkeypatch.setattr(reading_guard, "refuse_writing_points", lambda *_given: None)
+    start = fio_engine.Fio._start
+    # Without fio's own --readonly.
+    monkeypatch.setattr(
+        fio_engine.Fio,
+        "_start",
+        lambda self, text, limit_s, windows, _only_read=False: start(self, text, limit_s, windows),
+    )
     if not walls:
         monkeypatch.setattr(landlock, "holds", lambda _folder: False)
     image = tmp_path / "disk"
@@ -276,6 +284,8 @@ def test_the_kernel_refuses_a_write_to_a_disk_that_all_checks_would_let_pass(tmp
         folder = Path(runner.state_dir(TESTBED, "one", base), "points", plan["points"][0]["point_id"])
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         assert meta["preparation"]["wall"] == ("landlock" if walls else "read_only_open")
+        words = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+        assert ("ermission denied" in words) == walls
 
 
 def test_the_owner_takes_the_disk_while_it_is_read(tmp_path, base):
