@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from ...module_utils.result.result import PARTS
-from ..store.alike import Ordered
+from ..store.alike import Ordered, lent
 from ..store.cells import Cell
+from ..store.point_index import Texts
 from .nouns import Report, Waterfall
 from .rows import row
 
@@ -114,12 +114,8 @@ def _figures(cell: Cell) -> dict[str, object]:
 
 def _points(points: list[dict[str, Any]]) -> Iterator[_Written]:
     """The points without their histograms, from the index where that has their text."""
-    # The points of one run, so one index.
-    lender = next((point.texts for point in points if isinstance(point, Ordered) and point.texts), None)
-    with lender.opened() if lender else contextlib.nullcontext() as text:
-        for point in points:
-            known = text(point.point) if text and isinstance(point, Ordered) and point.texts else None
-            yield _Written(known) if known else _point(point)
+    for point, known in lent(points, Texts.results):
+        yield _Written(known) if known else _point(point)
 
 
 def _point(point: dict[str, Any]) -> _Written:

@@ -261,7 +261,9 @@ def _damaged(report: Report, environments: Mapping[str, object]) -> list[Finding
 
 def _bad_files(report: Report, environments: Mapping[str, object]) -> list[Finding]:
     bad = sum(
-        file["state"] in ("missing", "differs") for result in report.points for file in result.get("files", {}).values()
+        file["state"] != "matches" and file["state"] in ("missing", "differs")
+        for result in report.points
+        for file in result.get("files", {}).values()
     )
     text = f"{bad} raw or job files are missing or differ from the checksum recorded when they were measured."
     return [_warning(text)] if bad else []

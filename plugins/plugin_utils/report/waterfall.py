@@ -10,7 +10,7 @@ from typing import Any
 from ...module_utils.core.layers import Layer, down
 from ...module_utils.result.derived import BEYOND, supported
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
-from ...module_utils.result.schema import Result
+from ...module_utils.result.schema import Figures, Part, Result
 from ...module_utils.workload.workload import Workload
 from ..store.cells import Cell, directions_of, pool
 from . import sentences
@@ -21,15 +21,19 @@ from .nouns import Report, Step, Waterfall
 def waterfall_of(workload_id: str, layers: list[Layer], measured: list[Any], failed: list[Any]) -> Waterfall:
     """measured, failed: the results of this workload."""
     cells, means, thin = {}, {}, {}
+    by_layer: dict[str, list[Any]] = {}
+    for result in measured:
+        by_layer.setdefault(result["layer"], []).append(result)
     for layer in layers:
-        results = [result for result in measured if result["layer"] == layer["name"]]
+        results = by_layer.get(layer["name"])
         if results:
-            means[layer["name"]] = _means(results)
+            taken = [directions_of(result) for result in results]
+            means[layer["name"]] = _means(results, taken)
             cells[layer["name"]] = cell = pool(
                 sorted(results, key=lambda result: (result["repetition"], result["point_id"]))
             )
             _weigh_ceiling(cell, results)
-            thin[layer["name"]] = _without_thin_percentiles(cell, results)
+            thin[layer["name"]] = _without_thin_percentiles(cell, taken)
     by_name = {layer["name"]: layer for layer in layers}
     notes: list[Any] = []
     steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
@@ -114,9 +118,8 @@ def _weigh_ceiling(cell: Cell, results: list[Result]) -> None:
         cell.flags[cell.flags.index("faster_than_ceiling")] = "sometimes_faster_than_ceiling"
 
 
-def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list[str]:
+def _without_thin_percentiles(cell: Cell, taken: list[dict[Part, Figures]]) -> list[str]:
     """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; notes that say which."""
-    taken = [directions_of(result) for result in results]
     notes = []
     for direction, figures in cell.figures.items():
         counts = [part[direction].get("ios") for part in taken if direction in part]
@@ -138,11 +141,11 @@ def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list
     return notes
 
 
-def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
+def _means(results: list[dict[str, Any]], taken: list[dict[Part, Figures]]) -> dict[str, Any]:
     """{repetition: mean latency} of a layer; imports may have several results of one number, and none of those is paired."""
     latencies: dict[str, Any] = {}
-    for result in results:
-        latencies.setdefault(result["repetition"], []).append(directions_of(result)["total"].get("latency_mean_ns"))
+    for result, parts in zip(results, taken):
+        latencies.setdefault(result["repetition"], []).append(parts["total"].get("latency_mean_ns"))
     return {number: values[0] for number, values in latencies.items() if len(values) == 1 and values[0] is not None}
 
 

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import marshal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .point_index import Texts
+from .point_index import Texts, Written
 
 # The parts of a result that others of its run, layer or workload say in the same words.
 WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
 FILES = ("raw", "job", "series")  # each with what was recorded of a file
+LENT = 128  # points whose texts are taken from the index at once
 SHARED = ("name", "sha256", "state")  # of a file: others have the same words
 SAME = frozenset(
     ("engine", "workload", "errors", "flags", "failures", "job", "series")
@@ -46,6 +48,25 @@ def lend(results: Iterable[object], texts: Texts | None) -> None:
     for result in results:
         if isinstance(result, Ordered) and result.point is not None:
             result.texts = texts
+
+
+def lent(
+    points: Sequence[dict[str, Any]], opened: Callable[[Texts], contextlib.AbstractContextManager[Written]]
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Each point, and what the index has of it in the form that opened gives; None where it has nothing."""
+    # The points of one run, so one index.
+    lender = next((point.texts for point in points if isinstance(point, Ordered) and point.texts), None)
+    with opened(lender) if lender else contextlib.nullcontext() as written:
+        for start in range(0, len(points), LENT):
+            batch = points[start : start + LENT]
+            keys = [_text_at(point) for point in batch]
+            texts = written([key for key in keys if key is not None]) if written else {}
+            for point, key in zip(batch, keys):
+                yield point, texts.get(key) if key is not None else None
+
+
+def _text_at(point: dict[str, Any]) -> bytes | None:
+    return point.point if isinstance(point, Ordered) and point.texts else None
 
 
 def share(result: dict[str, Any], once: dict[Any, Any]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.result import histogram
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
@@ -80,11 +80,13 @@ def by_time(results: list[Result]) -> list[Result]:
 
 def directions_of(result: Mapping[str, object]) -> dict[Part, Figures]:
     """The measured directions, with 'total' always among it: a run in one direction is its own total."""
-    parts: Any = {name: result[name] for name in PARTS if result.get(name)}
-    own = [parts[name] for name in DIRECTIONS if name in parts]
-    if "total" not in parts and len(own) == 1:
+    parts: Any = {name: part for name in PARTS if (part := result.get(name))}
+    if "total" not in parts:
+        own = [parts[name] for name in DIRECTIONS if name in parts]
+        if len(own) != 1:
+            return {}
         parts["total"] = own[0]
-    return parts if "total" in parts else {}
+    return cast("dict[Part, Figures]", parts)
 
 
 def pool(results: list[Result]) -> Cell:

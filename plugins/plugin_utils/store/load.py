@@ -22,7 +22,7 @@ from ...module_utils.esxi.installation_plan import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
 from ...module_utils.result.schema import Result
-from . import additions, beats, ledger, networks, point_index, run_folder, store, verify
+from . import additions, beats, csv_cells, ledger, networks, point_index, run_folder, store, verify
 from . import installations as installations_store
 from .alike import FILES, Ordered, lend, share, share_files
 from .collector import without_collector
@@ -322,8 +322,8 @@ def _results(
     return cast("list[Result]", results), damaged, f"{form or ''}{rows.hexdigest()}"
 
 
-def _whole(content: dict[str, Any], files: Mapping[str, object], sums: _Sums) -> dict[str, str]:
-    """The columns of the index that make a row a whole result: the lines that it lacks, and where its bins are. Completes the result."""
+def _whole(content: dict[str, Any], files: Mapping[str, object], sums: _Sums) -> dict[str, str | None]:
+    """The columns of the index that make a row a whole result: the lines that it lacks, where its bins are, and its CSV. Completes the result."""
     lines = point_index.lines_of(store.row_of(content))
     problem = completed(content)
     bins = {} if problem else sums.take(content)
@@ -331,6 +331,7 @@ def _whole(content: dict[str, Any], files: Mapping[str, object], sums: _Sums) ->
     return {
         "rest": json.dumps(bins, separators=(",", ":"), sort_keys=True),
         "more": point_index.lacking(None if problem else lines, whole),
+        "cells": None if problem else csv_cells.kept(whole),
     }
 
 

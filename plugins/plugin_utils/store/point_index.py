@@ -31,17 +31,18 @@ from ...module_utils.workload import words
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
-SCHEMA = f"storlab.index/6 {sys.byteorder}"
+SCHEMA = f"storlab.index/7 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
 # measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, more: null until a report was made of them.
 # row: a line for each key, see lines_of. more: the lines that a report adds to them, or the whole result where these are not all that differs.
+# cells: what a line of results.csv says of the point alone, see csv_cells.py; null until a report was made of it, or where that is to be made each time.
 # files: path and identity of each file beside result.json, null where one is to be read again.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
 SETTINGS = words.indexed()  # of the workload
 FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
 SHORT = ("point", "identity", "reason", "elsewhere", *NAMES, "started_s", "flags", *SETTINGS, *FIGURES)
-COLUMNS = (*SHORT, "row", "rest", "more", "files", "sha256", "seal")
+COLUMNS = (*SHORT, "cells", "row", "rest", "more", "files", "sha256", "seal")
 TABLES = {
     "about": "CREATE TABLE about (schema)",
     "point": f"CREATE TABLE point ({', '.join(COLUMNS)}, PRIMARY KEY (point))",
@@ -120,29 +121,41 @@ def identity(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
+# Of the keys of points the texts of those that have one.
+Written = Callable[[list[bytes]], dict[bytes, str]]
+
+
 class Texts:
-    """Whole results as JSON, from the index on the disk while it is the one that they were read from."""
+    """What is written of points, from the index on the disk while it is the one that they were read from."""
 
     def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
         self.path, self.stamp = path, stamp
 
+    def results(self) -> contextlib.AbstractContextManager[Written]:
+        """Whole results as JSON."""
+        return self._opened("row, more", lambda row, more: None if is_whole(more) else composed(row, more))
+
+    def cells(self) -> contextlib.AbstractContextManager[Written]:
+        """What csv_cells.py makes of them."""
+        return self._opened("cells", lambda cells: cells if isinstance(cells, str) else None)
+
     @contextlib.contextmanager
-    def opened(self) -> Iterator[Callable[[bytes | None], str | None]]:
-        """A function of the key of a point, that gives None where the text is not to be had."""
+    def _opened(self, columns: str, made: Callable[..., str | None]) -> Iterator[Written]:
         database = _read_only(self.path) if _stamp(self.path) == self.stamp else None
         same = _stamp(self.path) == self.stamp
 
-        def text(point: bytes | None) -> str | None:
+        def written(points: list[bytes]) -> dict[bytes, str]:
             try:
-                if database and same:
-                    [(row, more)] = database.execute("SELECT row, more FROM point WHERE point = ?", (point,))
-                    return None if is_whole(more) else composed(row, more)
+                if database and same and points:
+                    statement = f"SELECT point, {columns} FROM point WHERE point IN ({', '.join('?' * len(points))})"  # noqa: S608 (words of our own)
+                    rows = database.execute(statement, points)
+                    return {point: text for point, *values in rows if (text := made(*values)) is not None}
             except (sqlite3.Error, ValueError, TypeError, AttributeError):
-                pass  # whoever asks has the result, and can write it
-            return None
+                pass  # whoever asks has the results, and can write them
+            return {}
 
         try:
-            yield text
+            yield written
         finally:
             if database:
                 database.close()

@@ -22,7 +22,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure
 from ...module_utils.engines import databases
 from ...module_utils.result import result as schema
-from . import database, ledger, point_index, run_folder, store
+from . import csv_cells, database, ledger, point_index, run_folder, store
 from .archive import read_point
 
 FILE = "verified.json"
@@ -30,6 +30,8 @@ SCHEMA = "storlab.verified/1"
 # Sums of floating-point numbers differ by so much between versions of Python (3.12 adds more exactly); nothing is rounded as finely.
 RELATIVE = 1e-12
 # Keys of a result whose files are beside it.
+# Columns of the index that depend on more than result.json, or say where it is.
+OF_REPORTS = ("identity", "cells", "rest", "more", "files", "seal")
 FILES_OF = ("raw", "job", "series")
 
 
@@ -97,7 +99,7 @@ def rows_of(run_dir: str) -> str:
 
 def _index(run_dir: str, points: str) -> list[dict[str, object]]:
     """Rows of the index on the disk that say something else than the result.json which they say they are of."""
-    columns = [column for column in point_index.COLUMNS if column not in ("identity", "rest", "more", "files", "seal")]
+    columns = [column for column in point_index.COLUMNS if column not in OF_REPORTS]
     findings = []
     with point_index.Index(run_dir) as index:
         for values in index.select(", ".join(point_index.COLUMNS)):
@@ -110,9 +112,19 @@ def _index(run_dir: str, points: str) -> list[dict[str, object]]:
             # One of another file than the one that is there is out of date, and no one uses it.
             elif sha256 and sha256 == row["sha256"]:
                 entry = store.entry_of(index, name, os.stat(path), content, reason, sha256)
-                if any(entry.get(column) != row[column] for column in columns):
+                if any(entry.get(column) != row[column] for column in columns) or not _same_cells(row):
                     findings.append(_finding_of_row(name, "does not follow from result.json"))
     return findings
+
+
+def _same_cells(row: dict[str, Any]) -> bool:
+    """Whether the CSV of a row says the same as its JSON."""
+    if row["cells"] is None:
+        return True
+    try:
+        return bool(csv_cells.kept(store.parse(point_index.composed(row["row"], row["more"]))) == row["cells"])
+    except (AttributeError, TypeError, ValueError):
+        return False
 
 
 def _finding_of_row(name: str, what: str) -> dict[str, object]:

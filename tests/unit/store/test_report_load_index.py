@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import copy
+import csv
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -16,7 +18,14 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, point_index, run_folder, store, verify
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import (
+    csv_cells,
+    load,
+    point_index,
+    run_folder,
+    store,
+    verify,
+)
 
 
 @pytest.fixture
@@ -315,23 +324,51 @@ def test_a_report_takes_the_text_of_each_point_from_the_index(run, monkeypatch):
     assert len(taken) == len(report.points)
 
 
+def test_a_report_takes_the_csv_of_each_point_from_the_index(run, monkeypatch):
+    before = told(run)["report"]["results.csv"]
+    report = model.build(load.read_run(str(run)))
+    made, real = [], csv_cells.after
+    monkeypatch.setattr(csv_cells, "after", lambda point: made.append(point["point_id"]) or real(point))
+    assert "".join(render.results_csv(report)) == before and made == []
+    # A copy may have been changed, so that its line is made of what it says.
+    report.points = copy.deepcopy(report.points)
+    assert "".join(render.results_csv(report)) == before and len(made) == len(report.points)
+
+
+def test_csv_that_does_not_follow_from_its_row_is_found(run):
+    told(run)
+    assert not any(entry["file"] == point_index.FILE for entry in verify.verify(str(run))["findings"])
+    with sqlite3.connect(run / point_index.FILE) as database:
+        point, *_others = row = database.execute("SELECT * FROM point ORDER BY point").fetchone()
+        at = point_index.COLUMNS.index("cells")
+        assert ",measured," in row[at]
+        values = (*row[:at], row[at].replace(",measured,", ",failed,"), *row[at + 1 : -1])
+        database.execute(
+            "UPDATE point SET cells = ?, seal = ? WHERE point = ?", (values[at], point_index.sealed(values), point)
+        )
+    database.close()
+    findings = [entry for entry in verify.verify(str(run))["findings"] if entry["file"] == point_index.FILE]
+    assert [entry["field"] for entry in findings] == [point_index.name_of(point)]
+
+
 @pytest.mark.parametrize("gone", ["replaced", "removed", "emptied"])
 def test_a_text_of_another_index_is_not_taken(run, gone):
-    before = told(run)["report"]["results.json"]
+    before = told(run)["report"]
     report = model.build(load.read_run(str(run)))
     kept = run / point_index.FILE
     if gone == "replaced":
         aside = run / "aside"
         shutil.copy(kept, aside)
         with sqlite3.connect(aside) as database:
-            database.execute("UPDATE point SET row = '{\"point_id\": 1}'")
+            database.execute("UPDATE point SET cells = 'x\x1ey', row = '{\"point_id\": 1}'")
         database.close()
         aside.replace(kept)
     elif gone == "removed":
         kept.unlink()
     else:
         kept.write_bytes(b"")
-    assert "".join(render.results_json(report)) == before
+    assert "".join(render.results_json(report)) == before["results.json"]
+    assert "".join(render.results_csv(report)) == before["results.csv"]
 
 
 def test_a_result_that_was_changed_or_copied_is_written_as_it_is(run):
@@ -357,6 +394,8 @@ def test_a_result_that_was_changed_or_copied_is_written_as_it_is(run):
         {"files": {"raw": 1}},
         {"note 1": 1, "note": 2, "note,\n": ',\n"x": 1'},
         {"series": None, "job": None, "raw": None},
+        {"status": "failed", "failures": [{"message": '=1+1, "quoted"\n and \x1e'}]},
+        {"workload": {"queue_depth": None}},
     ],
 )
 def test_whatever_a_result_holds_its_report_is_the_same_from_the_index(run, changes):
@@ -366,6 +405,11 @@ def test_whatever_a_result_holds_its_report_is_the_same_from_the_index(run, chan
     assert told(run) == fresh == without_index(run)
     points = json.loads(fresh["report"]["results.json"])["points"]
     assert all(list(point) == sorted(point) for point in points)
+    report = model.build(load.read_run(str(run)))
+    report.points = copy.deepcopy(report.points)
+    assert "".join(render.results_csv(report)) == fresh["report"]["results.csv"]
+    lines = list(csv.reader(io.StringIO(fresh["report"]["results.csv"])))
+    assert len(lines) == len(report.points) + 1 and len(set(map(len, lines))) == 1
 
 
 def test_a_verdict_of_an_earlier_version_holds_while_its_rows_do(run):
