@@ -268,7 +268,7 @@ class WindowsRun(WindowsScripts):
             files, meta["exit_code"] = done["files"], done["exit_code"]
             meta["failures"] += done["failures"]
             # For several points in one run no one notes during which of them the host stood still; when each was, the engine's own stamps show.
-            run = {key: done[key] for key in TIMES if key in done} if not done["failures"] else {}
+            run = {key: done[key] for key in TIMES if key in done}
             if len(jobs) == 1:
                 meta.update({key: done[key] for key in SINGLE_POINT_NOTES if key in done})
                 meta["flags"] += ["clock_stepped"] if done["clock_step_s"] > CLOCK_STEP_S else []
@@ -281,7 +281,7 @@ class WindowsRun(WindowsScripts):
     def _divided(
         self, jobs: list[Point], meta: dict[str, Any], files: dict[str, bytes], run: dict[str, str]
     ) -> dict[str, dict[str, bytes]]:
-        """The files of each point: what the engine left of all of them, which of its tests was whose, and when it was. run: the TIMES of a run that ended."""
+        """The files of each point: what the engine left of all of them, which of its tests was whose, and when it was. run: its TIMES."""
         text, whole = files.get(self.engine.raw_file, b"").decode("utf-8", "surrogateescape"), list[Any]()
         try:
             tests, whole = self.engine.tests(text, jobs)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,29 +46,23 @@ def dated(entries: list[dict[str, Any]], zone: datetime.tzinfo) -> list[dict[str
 
 
 def of_run(tests: Sequence[Mapping[str, Any]], began_utc: str, ended_utc: str) -> list[dict[str, str]]:
-    """{started_utc, finished_utc} of each test of one run, whose host says when the run began and ended: the zone is the one with which the stamps fit in
-    between. Empty where none does."""
-    zone = _zone_between([test.get("stamps") or [] for test in tests], began_utc, ended_utc)
+    """{started_utc, finished_utc} of each test of one run, whose host says when the run began and ended: the zone is the only one in which all stamps fit
+    in between. A run that broke off shows it by the tests that it had finished. Empty where none fits, or several do."""
+    zone = _zone_between([stamp for test in tests for stamp in test.get("stamps") or []], began_utc, ended_utc)
     return [_span(test, zone) if zone else {} for test in tests]
 
 
-def _zone_between(stamps: Sequence[Sequence[str]], began_utc: str, ended_utc: str) -> datetime.tzinfo | None:
-    if not (stamps and all(len(both) == 2 for both in stamps) and began_utc and ended_utc):
+def _zone_between(stamps: Sequence[str], began_utc: str, ended_utc: str) -> datetime.tzinfo | None:
+    local_s = [_unix_s(stamp, datetime.timezone.utc) for stamp in stamps]
+    known_s = [stamp_s for stamp_s in local_s if stamp_s is not None]
+    # Stamps that go back are of a clock that was set, or of the night in which the zone changed.
+    if not (known_s and known_s == local_s == sorted(known_s) and began_utc and ended_utc):
         return None
-    began_s, ended_s = times.unix_s(began_utc), times.unix_s(ended_utc)
-    first_s, last_s = _unix_s(stamps[0][0], datetime.timezone.utc), _unix_s(stamps[-1][1], datetime.timezone.utc)
-    if first_s is None or last_s is None:
-        return None
-    # Both ends have to show the same zone: IOMeter may prepare a disk before its first stamp, or be ended long after its last one.
-    zones_s = {
-        round((stamp_s - host_s) / _QUARTER_S) * _QUARTER_S
-        for stamp_s, host_s in ((first_s, began_s), (last_s, ended_s))
-    }
-    ahead_s = zones_s.pop()
-    fits = not zones_s and began_s - _SLACK_S <= first_s - ahead_s and last_s - ahead_s <= ended_s + _SLACK_S
-    if not (fits and _LEAST_S <= ahead_s <= _MOST_S):
-        return None
-    return datetime.timezone(datetime.timedelta(seconds=ahead_s))
+    # IOMeter may prepare a disk before its first stamp, or be ended long after its last one: so much is left open.
+    least_s = max(known_s[-1] - times.unix_s(ended_utc) - _SLACK_S, _LEAST_S)
+    most_s = min(known_s[0] - times.unix_s(began_utc) + _SLACK_S, _MOST_S)
+    first, last = math.ceil(least_s / _QUARTER_S), math.floor(most_s / _QUARTER_S)
+    return datetime.timezone(datetime.timedelta(seconds=first * _QUARTER_S)) if first == last else None
 
 
 def _span(parsed: Mapping[str, Any], zone: datetime.tzinfo) -> dict[str, str]:

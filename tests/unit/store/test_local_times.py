@@ -118,8 +118,16 @@ def test_a_host_that_knows_when_the_run_was_shows_the_zone_of_its_stamps(hours, 
     [
         ("2026-07-05T10:11:08.000Z", "2026-07-05T10:11:50.000Z"),  # ended before its last stamp
         ("2026-07-05T10:11:20.000Z", "2026-07-05T10:12:03.250Z"),  # began after its first stamp
-        ("2026-07-05T10:11:08.000Z", "2026-07-05T10:20:00.000Z"),  # ended too late: another zone would fit, too
-        ("2026-07-05T10:11:08.000Z", "2026-07-05T10:28:40.000Z"),  # the ends show different zones
+        (
+            "2026-07-05T10:11:08.000Z",
+            "2026-07-05T10:27:00.000Z",
+        ),  # ended so late that it may have begun a quarter of an hour later
+        (
+            "2026-07-05T09:56:12.000Z",
+            "2026-07-05T10:12:03.250Z",
+        ),  # began so early that it may have ended a quarter of an hour earlier
+        ("2026-07-05T10:11:08.000Z", "2026-07-05T11:28:40.000Z"),  # six zones fit
+        ("2026-07-05T10:16:00.000Z", "2026-07-05T10:24:00.000Z"),  # none does: they are apart by a quarter of an hour
         ("2026-07-01T10:11:08.000Z", "2026-07-01T10:12:03.250Z"),  # no zone is four days away
         ("", ""),
     ],
@@ -128,6 +136,23 @@ def test_stamps_that_do_not_fit_the_run_give_no_test_a_time(began, ended):
     assert of_run(TWO, began, ended) == [(None, None)] * 2
 
 
-def test_a_run_without_its_last_stamp_gives_no_test_a_time():
+@pytest.mark.parametrize(("hour", "ended"), [("10", "10:12:03"), ("10", "10:26:40"), ("08", "08:26:40")])
+def test_a_run_that_broke_off_gives_the_tests_their_times_that_it_had_finished(hour, ended):
+    """The second has no stamp after it; the run may have been ended minutes later, as long as one zone alone fits."""
     text = text_of("2026-07-05 10:11:12:131", "2026-07-05 10:11:45:9", None)
-    assert of_run(text, "2026-07-05T10:11:08.000Z", "2026-07-05T10:12:03.250Z") == [(None, None)] * 2
+    assert of_run(text, f"2026-07-05T{hour}:11:08.000Z", f"2026-07-05T{ended}.000Z") == [
+        (f"2026-07-05T{hour}:11:15.009Z", f"2026-07-05T{hour}:11:45.009Z"),
+        (None, None),
+    ]
+
+
+@pytest.mark.parametrize("ended", ["10:26:50", "12:00:00", "10:11:40"])
+def test_a_run_that_broke_off_gives_no_time_where_several_zones_fit_or_none_does(ended):
+    text = text_of("2026-07-05 10:11:12:131", "2026-07-05 10:11:45:9", None)
+    assert of_run(text, "2026-07-05T10:11:08.000Z", f"2026-07-05T{ended}.000Z") == [(None, None)] * 2
+
+
+def test_stamps_that_go_back_give_no_test_a_time():
+    """Between the tests the clock was set, or the zone changed, so that the stamps are of two zones."""
+    text = text_of("2026-10-25 02:59:12:131", "2026-10-25 02:59:45:9", "2026-10-25 02:00:00:500")
+    assert of_run(text, "2026-10-25T00:59:08.000Z", "2026-10-25T01:00:03.250Z") == [(None, None)] * 2

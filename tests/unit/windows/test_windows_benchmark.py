@@ -17,6 +17,7 @@ import actions
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.storlab.testbed.plugins.action import benchmark, win_benchmark
+from ansible_collections.storlab.testbed.plugins.module_utils.core import times
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import windows_runner
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ntfs
 from world import HOST, Host, World
@@ -313,6 +314,20 @@ def test_iometer_that_breaks_off_keeps_what_it_had_measured(bench):
     again = bench.run(**GRID)
     assert len(measured(again)) == 3
     assert [bench.result(point)["raw"]["test"] for point in again["points"]] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("fault", ["iometer_abort_after:1", "crash", "killed", "hang"])
+def test_what_iometer_had_finished_when_its_run_broke_off_has_its_time(bench, fault):
+    whole = bench.result(measured(bench.run(**GRID, run_id="whole"))[0], "whole")
+    bench.change(engine_faults=[fault])
+    kept, *failed = (bench.result(point) for point in bench.run(**GRID)["points"])
+    assert [kept["status"], *(point["status"] for point in failed)] == ["measured", "failed", "failed"]
+    assert times.unix_s(kept["finished_utc"]) - times.unix_s(kept["started_utc"]) == pytest.approx(
+        times.unix_s(whole["finished_utc"]) - times.unix_s(whole["started_utc"]), abs=0.01
+    )
+    assert whole["finished_utc"] < kept["started_utc"]
+    # What it had not finished was at no time.
+    assert not any("started_utc" in point for point in failed)
 
 
 @pytest.mark.parametrize(
