@@ -51,7 +51,7 @@ class _Columns:
         )
 
     def line(self, point: dict[str, Any], known: str | None) -> str:
-        """known: what an index has kept of it."""
+        """known: its text in an index."""
         before, between, after = (known or "").partition(csv_cells.BETWEEN)
         if not between:
             before, after = csv_cells.before(point), csv_cells.after(point)

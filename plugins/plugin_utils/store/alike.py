@@ -53,7 +53,7 @@ def lend(results: Iterable[object], texts: Texts | None) -> None:
 def lent(
     points: Sequence[dict[str, Any]], opened: Callable[[Texts], contextlib.AbstractContextManager[Written]]
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Each point, and what the index has of it in the form that opened gives; None where it has nothing."""
+    """Each point, and its text from the index in the form that opened gives; None where there is none."""
     # The points of one run, so one index.
     lender = next((point.texts for point in points if isinstance(point, Ordered) and point.texts), None)
     with opened(lender) if lender else contextlib.nullcontext() as written:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a line of results.csv says of a point alone, whatever the other points of its run are. The index of a run keeps it as text.
+"""The cells of a line of results.csv that follow from a point alone, whichever points are beside it. The index of a run keeps them as text.
 
 Writing the digits of ten thousand points takes longer than reading them back.
 """
@@ -50,7 +50,7 @@ DIRECTIONS = ("total", "read", "write")
 ENGINE = {"engine": "name", "engine_version": "version", "ioengine": "ioengine"}
 RECORDED = ("raw", "job")
 BEFORE = (*FIXED, *ENGINE)
-# The columns of a workload are between these, for they depend on what the workloads of a run have.
+# The columns of a workload are between these: their number depends on all workloads of a run.
 AFTER = (
     *(f"{direction}_{metric}" for direction in DIRECTIONS for metric in METRICS),
     *(f"cpu_{key}" for key in CPU),

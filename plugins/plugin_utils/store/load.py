@@ -149,8 +149,7 @@ def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> l
         folders = store.runs(results_dir)
     else:
         check_testbed(testbed_id)
-        # For ten thousand names the folder is not listed ten thousand times.
-        known = set(run_names(results_dir, testbed_id)) if run_ids else set()
+        known = set(run_names(results_dir, testbed_id)) if run_ids else set()  # listed once for ten thousand names
         folders = [
             os.path.join(results_dir, testbed_id, run_id)
             if run_id in known

@@ -36,7 +36,7 @@ SCHEMA = f"storlab.index/7 {sys.byteorder}"
 # sha256: of result.json, null when it could not be read. seal: over all other columns.
 # measurement: the identity of a measurement in additions.py. flags: a JSON list, null when there are none. rest, more: null until a report was made of them.
 # row: a line for each key, see lines_of. more: the lines that a report adds to them, or the whole result where these are not all that differs.
-# cells: what a line of results.csv says of the point alone, see csv_cells.py; null until a report was made of it, or where that is to be made each time.
+# cells: of its line in results.csv, see csv_cells.py; null until a report was made of it, and of a point whose line is made each time.
 # files: path and identity of each file beside result.json, null where one is to be read again.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
 SETTINGS = words.indexed()  # of the workload
@@ -121,12 +121,12 @@ def identity(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
-# Of the keys of points the texts of those that have one.
+# The argument is a list of keys of points; the answer has the texts of those that have one.
 Written = Callable[[list[bytes]], dict[bytes, str]]
 
 
 class Texts:
-    """What is written of points, from the index on the disk while it is the one that they were read from."""
+    """The texts of points, from the index on the disk while it is the one that they were read from."""
 
     def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
         self.path, self.stamp = path, stamp
@@ -136,7 +136,7 @@ class Texts:
         return self._opened("row, more", lambda row, more: None if is_whole(more) else composed(row, more))
 
     def cells(self) -> contextlib.AbstractContextManager[Written]:
-        """What csv_cells.py makes of them."""
+        """Their cells, as csv_cells.py makes them."""
         return self._opened("cells", lambda cells: cells if isinstance(cells, str) else None)
 
     @contextlib.contextmanager

@@ -330,7 +330,7 @@ def test_a_report_takes_the_csv_of_each_point_from_the_index(run, monkeypatch):
     made, real = [], csv_cells.after
     monkeypatch.setattr(csv_cells, "after", lambda point: made.append(point["point_id"]) or real(point))
     assert "".join(render.results_csv(report)) == before and made == []
-    # A copy may have been changed, so that its line is made of what it says.
+    # A copy may have been changed, so that its line is made of its figures.
     report.points = copy.deepcopy(report.points)
     assert "".join(render.results_csv(report)) == before and len(made) == len(report.points)
 

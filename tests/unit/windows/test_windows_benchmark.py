@@ -326,7 +326,7 @@ def test_what_iometer_had_finished_when_its_run_broke_off_has_its_time(bench, fa
         times.unix_s(whole["finished_utc"]) - times.unix_s(whole["started_utc"]), abs=0.01
     )
     assert whole["finished_utc"] < kept["started_utc"]
-    # What it had not finished was at no time.
+    # A point that it had not finished was at no time.
     assert not any("started_utc" in point for point in failed)
 
 
