@@ -38,6 +38,28 @@ def test_only_the_commands_own_output_is_read():
 
 
 @pytest.mark.parametrize(
+    ("out_s", "back_s", "exchanges"),
+    [(0.02, 0.02, 3), (0.08, 0.1, 3), (0.2, 0.2, 6), (0.1, 0.4, 6), (0.4, 0.4, 24), (2.0, 0.1, 24)],
+)
+def test_a_clock_is_asked_for_as_often_as_that_helps(monkeypatch, out_s, back_s, exchanges):
+    """The difference is between the bounds that every exchange gives, whatever the way there and the way back take."""
+    now, asked = [1000.0], []
+
+    def execute(_command, _sudoable):
+        now[0] += out_s
+        asked.append(f"{now[0] + 5:.9f}")
+        now[0] += back_s
+        return {"rc": 0, "stdout": f"{asked[-1]}\n", "stderr": ""}
+
+    monkeypatch.setattr(benchmark_observer.time, "time", lambda: now[0])
+    monkeypatch.setattr(benchmark_observer.ActionModule, "on_host", lambda *_args, **_given: execute("", False))
+    offset = action(execute)._clock("target07")
+    assert len(asked) == exchanges
+    assert offset["uncertain_s"] == pytest.approx((out_s + back_s) / 2, abs=1e-3)
+    assert abs(offset["offset_s"] - 5) <= offset["uncertain_s"] + 1e-3
+
+
+@pytest.mark.parametrize(
     ("words", "answer"),
     [
         (

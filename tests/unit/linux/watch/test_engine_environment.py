@@ -29,6 +29,34 @@ def system(tmp_path, files: dict, links: dict) -> System:
     return System(str(tmp_path))
 
 
+def program(path: Path, version: str) -> None:
+    """A program that says its version, and notes in asked that it was started."""
+    path.with_name("new").write_text(f"#!/bin/sh\necho asked >> {path.with_name('asked')}\n{version}\n")
+    path.with_name("new").chmod(0o755)
+    path.with_name("new").replace(path)
+
+
+def test_a_program_is_asked_for_its_version_once_as_long_as_it_is_the_same(tmp_path):
+    engine, asked = tmp_path / "fio", tmp_path / "asked"
+    program(engine, "echo fio-3.33")
+    seen = [environment.fingerprint(engine_path=str(engine))["engine"] for _again in range(3)]
+    assert seen[0] == seen[1] == seen[2] and asked.read_text() == "asked\n"
+    assert (seen[0]["version"], seen[0]["path"]) == ("fio-3.33", str(engine))
+    # An update puts another file in its place.
+    program(engine, "echo fio-3.36")
+    updated = environment.fingerprint(engine_path=str(engine))["engine"]
+    assert updated["version"] == "fio-3.36" and updated["sha256"] != seen[0]["sha256"]
+    assert seen[0]["version"] == "fio-3.33" and asked.read_text() == "asked\n" * 2
+
+
+def test_a_program_that_says_nothing_is_asked_again(tmp_path):
+    engine, asked = tmp_path / "fio", tmp_path / "asked"
+    program(engine, "exit 1")
+    for _again in range(2):
+        assert "version" not in environment.fingerprint(engine_path=str(engine))["engine"]
+    assert asked.read_text() == "asked\n" * 2
+
+
 def test_interfaces_with_hardware_and_bonds_are_told_and_no_others(tmp_path):
     net = "sys/class/net"
     host = system(
