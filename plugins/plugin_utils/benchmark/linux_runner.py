@@ -114,7 +114,6 @@ class LinuxRun:
         self.folder, self.boot_id = runner["state_dir"], runner["boot_id"]
         # Another call may have begun it, for other points.
         self.plan = theirs.plan(self.host, self._file("plan.json")) if joined else None
-        self._ask_clock()
         if alive:
             self._watch(expected_s)
         self._take_rest()
@@ -146,12 +145,7 @@ class LinuxRun:
         self.plan = theirs.plan(self.host, self._file("plan.json"))
         self._take_rest()
 
-    def _ask_clock(self) -> None:
-        sent_s = time.time()
-        self.span.shows(theirs.clock(self.host, str(self._answer_to("date +%s")["stdout"])), sent_s)
-
     def _take_rest(self) -> None:
-        self._ask_clock()
         seen = self._look()
         self.status = seen["state"]["status"]
         self._collect(seen["done"])
@@ -198,10 +192,12 @@ class LinuxRun:
             time.sleep(min(interval, max(left, LAST_POLL_S)))
 
     def _look(self) -> dict[str, Any]:
-        """{state, done: numbers of the finished points that are there}, from the very start of the host on which the run was begun."""
-        folder = shlex.quote(self.folder)
-        listing = self._answer_to(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
-        boot_id, _newline, rest = listing["stdout"].partition("\n")
+        """{state, done: numbers of the finished points that are there}, from the very start of the host on which the run was begun. Its clock is asked, too."""
+        folder, sent_s = shlex.quote(self.folder), time.time()
+        listing = self._answer_to(f"date +%s; cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
+        now, _newline, rest = str(listing["stdout"]).partition("\n")
+        self.span.shows(theirs.clock(self.host, now), sent_s)
+        boot_id, _newline, rest = rest.partition("\n")
         if boot_id.strip() != self.boot_id:
             raise Failure(
                 "run_lost",
