@@ -311,7 +311,7 @@ def _engine(system: System, path: str) -> dict[str, object]:
     """A supervisor that stays between the turns of its host asks once, as long as the file is the same: an emulated processor takes a second for it."""
     status = os.stat(path)
     stamp = (path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    engine = _engines.get(stamp) or _asked_engine(system, path)
+    engine = _engines.get(stamp) or _engine_of_file(system, path)
     if engine["version"]:
         _engines[stamp] = engine
     return dict(engine)
@@ -320,7 +320,7 @@ def _engine(system: System, path: str) -> dict[str, object]:
 _engines: dict[tuple[str | int, ...], dict[str, object]] = {}
 
 
-def _asked_engine(system: System, path: str) -> dict[str, object]:
+def _engine_of_file(system: System, path: str) -> dict[str, object]:
     done = system.run([path, "--version"])
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest()
