@@ -366,6 +366,34 @@ def drawn_orders(trials: int) -> None:
     table(("noise", *designs), rows)
 
 
+SEEN_DESIGNS = ("in turns, drawn order, 6 rounds", "in turns, drawn order, 10 rounds", "one run of 5 after 8")
+
+
+def seen(trials: int) -> None:
+    """How often a comparison finds a change of the size that itself says it could see, under each disturbance: slower or faster."""
+    print(f"### A change of the size that a comparison says it could see, {trials} comparisons a cell\n")
+    rows = []
+    for name in (*disturbances(random.Random()), *periodic(random.Random())):  # noqa: S311 noise, no secret
+        cells = []
+        for design in SEEN_DESIGNS:
+            noise, sizes, hits = random.Random(f"seen/{name}/{design}"), [], 0  # noqa: S311
+            series = {**disturbances(noise), **periodic(noise)}[name]
+            for _trial in range(trials):
+                labels, run_length = POWER_DESIGNS[design](noise)
+                values = series(len(labels), run_length or len(labels))
+                # What the machine does to these points is what the size is said of, so the change is made to the same ones.
+                sizes.append(ordered(values, labels, run_length=run_length)["rows"][0]["visible_percent"])
+                change = math.log1p(sizes[-1] / 100) * noise.choice((1, -1))
+                changed = [value + (change if label == "B" else 0.0) for value, label in zip(values, labels)]
+                hits += alarm(ordered(changed, labels, run_length=run_length))
+            low, high = wilson(hits, trials)
+            cells.append(
+                f"{statistics.median(sizes):.1f} %: {percent(hits / trials)} ({100 * low:.0f} to {100 * high:.0f})"
+            )
+        rows.append((name, *cells))
+    table(("noise", *SEEN_DESIGNS), rows)
+
+
 def wilson(count: int, trials: int, z: float = 1.96) -> tuple:
     """95 % interval of a share. E. B. Wilson, J. Am. Stat. Assoc. 22 (1927), 209."""
     share, scale = count / trials, 1 + z * z / trials
@@ -698,7 +726,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="design, gate, power, drawn, interval, typical, bins, point, many, equal, advice or sides; all of them by default",
+        help="design, gate, power, drawn, seen, interval, typical, bins, point, many, equal, advice or sides; all of them by default",
     )
     arguments = parser.parse_args()
     trials = arguments.trials
@@ -708,6 +736,7 @@ def main() -> None:
         "gate": lambda _noise: gates(4 * trials),
         "power": lambda _noise: power(4 * trials),
         "drawn": lambda _noise: drawn_orders(80 * trials),
+        "seen": lambda _noise: seen(16 * trials),
         "interval": lambda noise: intervals(noise, 80 * trials),
         "typical": lambda noise: typical(noise, 80 * trials),
         "bins": lambda noise: bins(noise, 16 * trials),

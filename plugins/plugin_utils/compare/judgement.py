@@ -39,9 +39,10 @@ def judge(
     together = stats.family([row["_logs"] for row in judged], "runs" if method == "history" else method)
     for row, corrected in zip(judged, together["p"]):
         a, b = row["_logs"]
+        least = 0.0
         if method == "pairs":
             differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
-            change, samples = stats.paired(differences), [differences]
+            change, samples, least = stats.paired(differences), [differences], stats.of_one_sign(differences)
         elif method == "history":
             change, samples = stats.predicted(list(a.values()), next(iter(b.values()))), [list(a.values())]
         else:
@@ -64,7 +65,9 @@ def judge(
             confidence_percent=100 * (1 - alpha),
             p=change.p,
             p_corrected=max(change.p, corrected),
-            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each, bins))),
+            visible_percent=max(
+                LEAST_VISIBLE_PERCENT, _percent(max(least, stats.visible(error, change.freedom, each, bins)))
+            ),
         )
         _add_typical(row, method, samples, alpha)
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
