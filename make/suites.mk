@@ -54,6 +54,12 @@ interrupted: setup-test ## Kill the controller before and after every task of bu
 faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, of stand-ins and of this machine while they are built, measured and removed (hours); SEED=number CELLS=number
 	nice $(AS_ROOT) python tests/tools/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
+# CELLS="name name" takes some of them. Those that failed are named at the end; none stops the others.
+.PHONY: scenarios
+scenarios: setup-test ## The scenarios that `make test` leaves out, one after another (hours); CELLS="raid engine" takes some
+	@failed=; for name in $(or $(CELLS),$(LEFT_OUT)); do $(MAKE) --no-print-directory molecule SCENARIO="$$name" || failed="$$failed $$name"; done; \
+	    test -z "$$failed" || { echo "Failed:$$failed"; exit 1; }
+
 # CELLS=name takes one of the cells, CELLS=name,name or a regular expression some.
 .PHONY: trials
 trials: setup-test ## Restart, cut off, fill and share the machines of embedded labs while they are built and taken down (3 hours); SEED=number CELLS=name

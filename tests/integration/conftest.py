@@ -42,17 +42,27 @@ MACHINE_WIDE = {
 # How many tests of a long file a run of `make test` takes, beside those marked `long`. Without SAMPLE_SEED all of them run. In these files no test needs what
 # another has left.
 SAMPLED = {
-    "test_benchmark": 7,
-    "test_compare_browser": 6,
-    "test_debian_installation": 6,
-    "test_esxi_contents_simulated": 10,
-    "test_esxi_network_simulated": 6,
-    "test_esxi_storage_simulated": 14,
-    "test_many_hosts": 16,
-    "test_runner": 27,
+    "test_benchmark": 5,
+    "test_compare_browser": 5,
+    "test_database_hammerdb": 9,
+    "test_database_load": 16,
+    "test_debian_installation": 5,
+    "test_device_guard": 12,
+    "test_esxi_contents_simulated": 8,
+    "test_esxi_counters_simulated": 10,
+    "test_esxi_installation_simulated": 8,
+    "test_esxi_network_simulated": 5,
+    "test_esxi_storage_simulated": 10,
+    "test_esxi_vm_simulated": 24,
+    "test_examples": 6,
+    "test_fio_does_as_told": 16,
+    "test_lab_leftovers": 26,
+    "test_many_hosts": 10,
+    "test_report_browser": 24,
+    "test_runner": 18,
 }
 # How many of the tests that are marked `long`, because each plays whole playbooks for half a minute and more.
-LONG_TAKEN = 9
+LONG_TAKEN = 7
 PASSERS_BY = pytest.StashKey[subprocess.Popen]()
 
 
