@@ -103,7 +103,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "testbed_e2": {
         **DICT,
-        "description": "The scaled-down parts of experiment E2: disk, file, block_sizes, jobs and workload (docs/experiments/e2_ram_disk.md).",
+        "description": "The scaled-down parts of experiment E2: disk, file, block_sizes, jobs, random, read and workload (docs/experiments/e2_ram_disk.md).",
     },
     "testbed_e3": {
         **DICT,

@@ -132,7 +132,7 @@ def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     assert rc == 2
     assert (
         result["msg"]
-        == "testbed_e2.files is not a known key of this experiment: use block_sizes, disk, file, jobs, repetitions, workload."
+        == "testbed_e2.files is not a known key of this experiment: use block_sizes, disk, file, jobs, random, read, repetitions, workload."
     )
 
 
