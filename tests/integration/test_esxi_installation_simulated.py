@@ -527,6 +527,7 @@ class Site:
 
 
 @standalone
+@pytest.mark.long
 def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_path):
     site, first, second = Site(lab, tmp_path), "storlab-tb-os-ram", "storlab-tb-os-raid"
     # One was begun for this run by another controller 130 s ago, the other is yet to be made.
@@ -576,6 +577,7 @@ def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_pat
 
 
 @standalone
+@pytest.mark.long
 def test_playbook_installs_in_turns_and_recreates_the_machine_for_each_repetition(lab, tmp_path):
     site = Site(lab, tmp_path, repetitions=2)
     stats, tasks = site.play()

@@ -228,6 +228,7 @@ def test_a_network_is_made_as_described_once_and_taken_away_to_the_last_port_gro
     assert not list((host.home / "state" / "esxi").glob("network-*"))
 
 
+@pytest.mark.long
 def test_what_is_described_anew_is_changed_in_an_order_that_the_host_takes(host):
     """It refuses an interface with a larger MTU than its switch, and an uplink in use that leaves the switch."""
     before = host.network()
@@ -341,6 +342,7 @@ def test_the_modules_of_others_check_the_certificate_that_is_pinned(host):
     assert failure["code"] == "certificate_untrusted" and "community.vmware" in failure["msg"]
 
 
+@pytest.mark.long
 def test_hosts_of_one_vcenter_have_port_groups_of_the_same_name(tmp_path):
     with esxsim_process.running(tmp_path / "esxsim", PASSWORD, "vpx") as ready:
         lab = Host(tmp_path, ready)
