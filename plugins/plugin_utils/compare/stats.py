@@ -358,7 +358,8 @@ def share_of_level(critical: float | None, freedom: float, cells: int) -> float:
 
 
 def visible(error: float, freedom: float, each: float, bins: float = 0.0) -> float:
-    """Smallest difference of logarithms that a comparison finds with POWER where the noise is normal, when it has to be found at the level ``each``. bins: see Shift.
+    """Smallest difference of logarithms that a comparison finds with POWER where the noise is normal, when it has to be found at the level ``each``.
+    bins: see Shift.
 
     The usual two-term formula with Student's t in place of the normal quantiles. benchmarks/verdicts.py checks it by simulation.
     """
