@@ -42,7 +42,7 @@ def judge(
         least = 0.0
         if method == "pairs":
             differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
-            change, samples, least = stats.paired(differences), [differences], stats.of_one_sign(differences)
+            change, samples, least = stats.paired(differences), [differences], stats.same_sign(differences)
         elif method == "history":
             change, samples = stats.predicted(list(a.values()), next(iter(b.values()))), [list(a.values())]
         else:

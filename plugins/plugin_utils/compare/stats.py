@@ -366,7 +366,7 @@ def visible(error: float, freedom: float, each: float, bins: float = 0.0) -> flo
     return reach(t_quantile(1 - each / 2, freedom) + t_quantile(POWER, freedom), error, bins)
 
 
-def of_one_sign(differences: list[float]) -> float:
+def same_sign(differences: list[float]) -> float:
     """Smallest difference of logarithms that gives all differences within rounds one sign; 0 where a verdict does not need that.
 
     So few rounds have a verdict only if all their differences have one sign (LOOK allows but that relabelling and its mirror image). One round that is

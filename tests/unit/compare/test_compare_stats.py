@@ -243,12 +243,12 @@ def test_the_visible_difference_is_seen_four_times_out_of_five_at_least(spread, 
 def test_six_rounds_see_nothing_finer_than_what_gives_all_of_them_one_sign():
     # One round is 20 % off. Six differences have 64 relabellings, of which LOOK allows two: all of one sign, and its mirror image.
     differences = [0.01, -0.01, 0.02, 0.03, -0.02, -0.2]
-    least = stats.of_one_sign(differences)
+    least = stats.same_sign(differences)
     assert all(difference + 1.01 * least > 0 for difference in differences)
     assert not all(difference + 0.9 * least > 0 for difference in differences)
     # With a change in them it is as far from one sign to the other.
-    assert stats.of_one_sign([difference + 0.5 for difference in differences]) == pytest.approx(least)
-    assert stats.of_one_sign([*differences, 0.01]) == 0.0
+    assert stats.same_sign([difference + 0.5 for difference in differences]) == pytest.approx(least)
+    assert stats.same_sign([*differences, 0.01]) == 0.0
 
 
 def needed(estimate, scatter, each, margin):
