@@ -456,6 +456,14 @@ options:
       iqn_prefix:
         description: The beginning of all IQNs. By default C(iqn.2026-11.test.storlab:<testbed_id>).
         type: str
+      protocol:
+        description:
+          - How initiators reach the disks. V(nvme) is NVMe over TCP, between Linux hosts alone, by their kernels, and O(testbed.port) is by
+            default 4420. Names of targets and hosts are the same with C(nqn) in the place of C(iqn), and a LUN is a namespace.
+          - With V(nvme), O(testbed.chap) is DH-HMAC-CHAP, which few kernels have for targets. Without it hosts are let in by their names, with V(none).
+        type: str
+        choices: [iscsi, nvme]
+        default: iscsi
       port:
         description: TCP port of the targets.
         type: int

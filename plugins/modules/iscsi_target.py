@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: iscsi_target
-short_description: iSCSI targets of a Linux host, whatever makes them
+short_description: iSCSI and NVMe targets of a Linux host, whatever makes them
 version_added: 1.0.0
 description:
   - Makes all targets of one testbed on a host, repairs what differs, or removes them, in one call, with the provider of O(provider).
@@ -14,6 +14,9 @@ description:
     C(storlab-<testbed_id>-<lun name>). CHAP secrets are written to and compared in configfs, where only root can read them.
   - V(tgt) gives the testbed a tgtd of its own, with its own control port, that listens on the portals of O(targets) only. CHAP secrets reach it through
     its control socket. tgtd does not show them again, so a salted hash of each, in a record only root can read, shows whether it changed.
+  - V(nvmet) makes NVMe subsystems that are reached over TCP, by the kernel's own interface, configfs. The names (NQN) of them and of their hosts are the
+    given ones with C(nqn) in the place of C(iqn). A LUN is the namespace of its number, from 1 on, with a UUID of the testbed's. A host that may see one LUN
+    of a target sees all. CHAP is DH-HMAC-CHAP, where the kernel has that for targets; its keys are made of the secrets.
   - What V(tgt) cannot do is refused, never done by half. All LUNs of a target are seen by all its initiators, LUN 0 is tgt's own controller, a target has
     one mutual name, and a name has one secret. An initiator may use any of its target's CHAP names.
   - Targets, backstores and daemons of others are never touched. Secrets are in no argument list and no result.
@@ -23,13 +26,13 @@ extends_documentation_fragment:
   - storlab.testbed.iscsi_targets
 options:
   provider:
-    description: The target server, V(lio), which is in the kernel, or V(tgt), in user space.
+    description: The target server, V(lio), which is in the kernel, V(tgt), in user space, or V(nvmet), the NVMe target of the kernel.
     type: str
-    choices: [lio, tgt]
+    choices: [lio, tgt, nvmet]
     default: lio
   options:
     description:
-      - What only this provider has. V(lio) has nothing of its own.
+      - What only this provider has. V(lio) and V(nvmet) have nothing of their own.
       - V(tgt) has C(page_cache) (V(false) by default), whether it reads and writes through the page cache of its host. Then many reads are answered from
         memory, whatever is below, and writes are done before they have reached it. Otherwise it opens the devices for direct I/O, as V(lio) does, and
         LUNs have the logical block size of their device. And C(control_port) (V(3260)), the number of its control socket, which is not a TCP port.
@@ -88,6 +91,24 @@ EXAMPLES = r"""
             chap_user: hypervisor01
             chap_password: "{{ vaulted_chap_password }}"
 
+- name: Export it by NVMe over TCP as nqn.2026-01.lab.example:bench
+  storlab.testbed.iscsi_target:
+    testbed_id: embedded
+    provider: nvmet
+    allow_no_chap: true
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.lab.example:bench
+        portals:
+          - address: 10.213.0.11
+            port: 4420
+        luns:
+          - lun: 1
+            name: bench
+            layer: backing-bench
+        initiators:
+          - iqn: iqn.2026-01.lab.example:hypervisor01
+
 - name: Remove the testbed's targets
   storlab.testbed.iscsi_target:
     testbed_id: embedded
@@ -108,7 +129,7 @@ steps:
       sample: mkdir
     path:
       description: To what in configfs.
-      returned: with V(lio)
+      returned: with V(lio) and V(nvmet)
       type: str
       sample: "iscsi/iqn.2026-01.lab.example:bench"
     target:
@@ -188,7 +209,7 @@ def main() -> None:
             "provider": {
                 "type": "str",
                 "choices": list(target_providers.PROVIDERS),
-                "default": target_providers.DEFAULT,
+                "default": target_providers.DEFAULTS["iscsi"],
             },
             "options": {"type": "dict", "default": {}},
         },

@@ -119,7 +119,7 @@ class Rooted:
 
     def remove(self, path: str) -> None:
         real = self.real(path)
-        if os.path.isdir(real):
+        if os.path.isdir(real) and not os.path.islink(real):
             shutil.rmtree(real)
         elif os.path.lexists(real):
             os.unlink(real)

@@ -159,6 +159,14 @@ def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
 
 # An idle RAM disk does not hold its module, which takes the contents with it.
 RAM_DISKS = {"brd": "ram", "zram": "zram"}
+# The kernel does not count the connections that it has, and ends them all with it.
+NVME_TCP = "nvme_tcp"
+
+
+def nvme_connections() -> list[str]:
+    """The folders of all connections over NVMe/TCP of the host, whoever made them."""
+    paths = glob.glob("/sys/class/nvme/nvme*/transport")
+    return [os.path.dirname(path) for path in sorted(paths) if read_text(path, default="") == "tcp"]
 
 
 def unload_modules(names: Collection[str]) -> list[Any]:
@@ -171,6 +179,7 @@ def unload_modules(names: Collection[str]) -> list[Any]:
             if (
                 read_text(f"/sys/module/{name}/refcnt", default="1") == "0"
                 and not (name in RAM_DISKS and glob.glob(f"/sys/block/{RAM_DISKS[name]}[0-9]*"))
+                and not (name == NVME_TCP and nvme_connections())
                 and run(["rmmod", name], ok=(0, 1)).returncode == 0
             ):
                 remaining.remove(name)

@@ -35,6 +35,13 @@ SHAPES: dict[str, Any] = {
         "made_fabric?": bool,
     },
     "tgt_target": {"accounts?": {str: dict}, "made_folder?": bool},
+    "nvme_target": {
+        "subsystems?": [str],
+        "hosts?": [str],
+        "ports?": {str: int},
+        "mounted_configfs?": bool,
+    },
+    "nvme_session": {"hosts?": [str], "logins?": {str: dict}},
     "nfs_export": {
         "exports?": {str: [str]},
         "server?": (dict, type(None)),

@@ -196,6 +196,7 @@ Topics = tuple["Judge | str | tuple[str, ...]", ...]
 OF_RESULTS: Topics = (variables.unknown_names, variables.overridden, _testbed_id)
 OF_DESCRIPTION: Topics = (groups.problems, *OF_RESULTS, _run_id, _described, "names of iSCSI")
 TOPICS: Topics = (
+    "protocol",
     _disks,
     "unused disks",
     "emulated disks",

@@ -24,7 +24,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, NamedTuple
 
-from ...module_utils.linux.exports.target_providers import first_lun, shares_luns
+from ...module_utils.core.nvme_names import DEFAULT_PORT
+from ...module_utils.linux.exports.target_providers import DEFAULTS, first_lun, shares_luns, splits_targets
 from .description import GROUPS, OPTIONS, WORDS
 from .emulated import lab_network
 from .nouns import Lab
@@ -61,7 +62,7 @@ def expand(lab: Lab) -> Testbed:
     problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
     words = _lab_wide(lab)
-    description = existing_storage.with_words(existing_storage.moved(words.get("testbed"), problems))
+    description = with_port(existing_storage.with_words(existing_storage.moved(words.get("testbed"), problems)))
     if isinstance(description, dict):
         if not {"disks", "existing"} & set(description):
             remedy = "write a list, or describe storage that was there before as testbed.existing"
@@ -75,6 +76,7 @@ def expand(lab: Lab) -> Testbed:
             "datastores": [],
             "guests": [],
             "existing": [],
+            "protocol": "iscsi",
             "port": 3260,
             "chap": "mutual",
             "access": "iqn",
@@ -93,6 +95,12 @@ def expand(lab: Lab) -> Testbed:
     )
     _fill(Context(lab, testbed))
     return testbed
+
+
+def with_port(description: Any) -> Any:
+    """A description with the port that its protocol has by default, where none is written."""
+    nvme = isinstance(description, dict) and description.get("protocol") == "nvme"
+    return {"port": DEFAULT_PORT, **description} if nvme else description
 
 
 def _lab_wide(lab: Lab) -> dict[str, Any]:
@@ -180,7 +188,9 @@ def _disks(context: Context) -> None:
 
 
 def _provider(testbed: Testbed, target: str) -> Any:
-    return testbed.hosts[target].own.get("iscsi_target_provider")
+    host = testbed.hosts[target]
+    own = DEFAULTS[testbed.description["protocol"]] if host.platform == "linux" else None
+    return host.own.get("iscsi_target_provider", own)
 
 
 def _disk(context: Context, variable: str, disk: Disk) -> Disk:
@@ -198,7 +208,8 @@ def _disk(context: Context, variable: str, disk: Disk) -> Disk:
     if "to" in entry:
         disk.hosts = context.resolve(f"{variable}.to", entry["to"], testbed.initiators, "host that logs in")
     # A datastore's LUN is not for the target itself.
-    alone = testbed.hosts[target].platform == "linux" and not shares_luns(_provider(testbed, target))
+    provider = _provider(testbed, target)
+    alone = testbed.hosts[target].platform == "linux" and (splits_targets(provider) or not shares_luns(provider))
     disk.loopback = entry.get("loopback", bool(testbed.initiators) and disk.purpose == "scratch" and alone)
     disk.lun = entry.get("lun", disk.lun)
     makers = [stage for stage in STAGES if entry["kind"] in stage.kinds]

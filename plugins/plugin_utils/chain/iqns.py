@@ -68,3 +68,30 @@ def unfit_secrets(where: str, host: Host, entry: dict[str, Any]) -> list[Problem
             length = f"{len(secret)} characters long"
             problems.append(Problem(f"{where}.{key} of {host.name}", length, "", f"use {low} to {high} characters"))
     return problems
+
+
+def unfit_testbed_secrets(_lab: Lab, testbed: Testbed) -> list[Problem]:
+    """The problems with the CHAP secrets of the description."""
+    problems: list[Problem] = []
+    low, high = SECRET_LENGTHS
+    description = testbed.description
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = description.get(key)
+        if secret is not None and not low <= len(secret) <= high:
+            problems.append(
+                Problem(f"testbed.{key}", f"{len(secret)} characters long", "", f"use {low} to {high} characters")
+            )
+        elif secret is not None and re.search(r"\s", secret):
+            problems.append(
+                Problem(f"testbed.{key}", None, "has blanks in it", "use printable characters without blanks")
+            )
+    if description.get("chap_password") and description.get("chap_password") == description.get("mutual_chap_password"):
+        problems.append(
+            Problem(
+                "testbed.mutual_chap_password",
+                None,
+                "is the same as testbed.chap_password",
+                "use another secret; iSCSI forbids the same one both ways",
+            )
+        )
+    return problems

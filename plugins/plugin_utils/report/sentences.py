@@ -31,6 +31,7 @@ STEP_WORDS = {
     ("backing", "cache_tier"): "the disk with its cache",
     ("backing", ""): "the RAM disk itself",
     ("target", "nfs"): "the export over NFS",
+    ("target", "nvme_tcp"): "the export over NVMe",
     ("target", ""): "the export over iSCSI",
     ("initiator", ""): "the network and the initiator",
     # An export over NFS cannot be measured where it is made.

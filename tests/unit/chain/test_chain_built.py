@@ -139,6 +139,12 @@ CHANGES = {
     ),
     "groups, one host more": (LAB, "kvm02: }", "kvm02: , kvm03: }", FOLLOWS),
     "groups, one host less": (LAB, ", kvm02: ", "", "group hypervisors no longer has kvm02"),
+    "testbed.protocol": (
+        LAB,
+        "    chap_password",
+        "    protocol: nvme\n    chap_password",
+        "iscsi_target_provider of store01 is 'nvmet', but the built testbed has 'lio'",
+    ),
     "testbed.port": (
         LAB,
         "    chap_password",

@@ -214,8 +214,17 @@ def test_a_name_that_is_put_together_is_noticed():
 USED_OTHERWISE = {
     *(
         f"module_utils.linux.exports.provider_{name}.{part}"
-        for name in ("lio", "tgt")
-        for part in ("COMMANDS", "KERNEL_MODULES", "FIRST_LUN", "LUN_0", "SHARES_LUNS", "Area")
+        for name in ("lio", "nvmet", "tgt")
+        for part in (
+            "COMMANDS",
+            "KERNEL_MODULES",
+            "FIRST_LUN",
+            "LUN_0",
+            "SHARES_LUNS",
+            "SPLITS_TARGETS",
+            "PROTOCOL",
+            "Area",
+        )
     ),
     "plugin_utils.chain.schema.schema",
     # All files of a report at once, for whoever compares them; the action takes them in pieces.

@@ -87,6 +87,15 @@ def test_a_module_with_an_idle_disk_of_somebody_stays(monkeypatch, module, disk)
     assert host.unload_modules([module]) == [module]
 
 
+def test_the_module_of_connections_stays_with_those_of_others(monkeypatch):
+    """The kernel counts no use of it, and ends the connections with it."""
+    kernel = Kernel(monkeypatch, {"nvme_tcp": 0, "nvme_fabrics": 1}, {"nvme_tcp": "nvme_fabrics"})
+    monkeypatch.setattr(host, "nvme_connections", lambda: ["/sys/class/nvme/nvme3"])
+    assert host.unload_modules(["nvme_fabrics", "nvme_tcp"]) == [] and kernel.done == []
+    monkeypatch.setattr(host, "nvme_connections", list)
+    assert host.unload_modules(["nvme_fabrics", "nvme_tcp"]) == ["nvme_tcp", "nvme_fabrics"]
+
+
 def test_a_module_is_loaded_unless_it_or_what_it_provides_is_there(monkeypatch):
     kernel = Kernel(monkeypatch, {"loop": 0}, {})
     intended: list = []

@@ -49,10 +49,12 @@ def _nvmet_exports(system: System) -> list[Offered]:
         for number in system.names(f"{core}/{name}/namespaces"):
             device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
             if device and system.read(f"{core}/{name}/namespaces/{number}/enable") == "1":
+                named = system.read(f"{core}/{name}/namespaces/{number}/device_uuid")
                 exports.append(
                     {
                         "name": f"{name} namespace {number}",
-                        "serial": "",
+                        # As the disk of whoever is connected shows it.
+                        "serial": f"uuid.{named}" if named else "",
                         "device": system.resolve(device),
                     }
                 )

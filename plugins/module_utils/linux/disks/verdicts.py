@@ -218,7 +218,10 @@ def file_refusals(facts: Facts, layer: Layer) -> list[Failure]:
 def use_refusals(facts: Facts, layer: Layer, testbed_id: str, layers: Sequence[Layer]) -> list[Failure]:
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
-    serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
+    # The disks of an NVMe target have a UUID in the place of a serial.
+    serials = {designators.plain(target["identity"].get(key)) for target in targets for key in ("serial", "wwid")} - {
+        ""
+    }
     # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial distinguishes them.
     generations = {None, generation({other["name"]: other for other in [*layers, layer]}, layer)}
     labels = {other["name"].partition("-")[2] for other in [layer, *targets]} if testbed_id else set()

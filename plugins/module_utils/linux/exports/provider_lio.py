@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {}
 KERNEL_MODULES = ("target_core_mod", "iscsi_target_mod")
 FIRST_LUN = 0
 SHARES_LUNS = False
+PROTOCOL = "iscsi"
 
 
 class Area(converge.Area):

@@ -24,6 +24,7 @@ KERNEL_MODULES: tuple[str, ...] = ()
 FIRST_LUN = 1
 LUN_0 = OWN_LUN
 SHARES_LUNS = True
+PROTOCOL = "iscsi"
 
 
 class Area(converge.Area):

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The providers of iSCSI targets on a Linux host: one file each, and one line here.
+"""The providers of targets on a Linux host: one file each, and one line here.
 
 A provider has OPTIONS, an argument specification of the options that it alone has; COMMANDS, {command: (Debian's package, that of the Red Hat family)}, and
 KERNEL_MODULES, which the host must have; FIRST_LUN, the lowest number of a LUN, and LUN_0, what that is where it is not the first; SHARES_LUNS,
-whether it shows all LUNs of a target to each initiator; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for
+whether it shows all LUNs of a target to each initiator; PROTOCOL, by which initiators reach it; SPLITS_TARGETS, whether
+LUNs that others see are then put into another target; and ``ensure(params, check_mode)``, which brings the targets to the state that is asked for
 and returns ``{changed, steps, diff, layers}``. params are in iscsi_target.SPEC and OPTIONS.
 """
 
@@ -17,14 +18,15 @@ from typing import Any
 
 from ...core.converge import Area
 from ...core.failure import bad_value
-from . import provider_lio, provider_tgt
+from . import provider_lio, provider_nvmet, provider_tgt
 
 PROVIDERS: dict[str, ModuleType] = {
     "lio": provider_lio,
     "tgt": provider_tgt,
+    "nvmet": provider_nvmet,
 }
-# The kernel's own, which needs no program.
-DEFAULT = "lio"
+# {protocol: its provider unless another is named}: the kernel's own, which need no program.
+DEFAULTS = {"iscsi": "lio", "nvme": "nvmet"}
 
 
 def first_lun(provider: str | None) -> int:
@@ -40,6 +42,17 @@ def lun_0(provider: str | None) -> str:
 def shares_luns(provider: str | None) -> bool:
     """Whether it shows every LUN of a target to each initiator."""
     return bool(getattr(PROVIDERS.get(str(provider)), "SHARES_LUNS", False))
+
+
+def splits_targets(provider: str | None) -> bool:
+    """Whether it shows all LUNs of a target to each initiator, so that a target is made for each set of initiators."""
+    return bool(getattr(PROVIDERS.get(str(provider)), "SPLITS_TARGETS", False))
+
+
+def protocol_of(provider: str | None) -> str | None:
+    """The protocol of a provider; None of one that is not here."""
+    module = PROVIDERS.get(str(provider))
+    return None if module is None else str(module.PROTOCOL)
 
 
 def refuse_targets(provider: str | None, targets: list[Any]) -> None:

@@ -141,6 +141,14 @@ def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple
         record["order"] = [name for name in record.get("order", []) if name not in lost]
     elif area == "lio_target":
         record["targets"] = [name for name in record.get("targets", []) if name not in lost]
+    elif area == "nvme_target":
+        for key in ("subsystems", "hosts"):
+            record[key] = [name for name in record.get(key, []) if name not in lost]
+        record["ports"] = {
+            portal: number
+            for portal, number in record.get("ports", {}).items()
+            if ownership.nvme_port(number) not in lost
+        }
     return record, lost
 
 
@@ -171,6 +179,13 @@ def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
         return {name: disk["path"] for name, disk in record.get("disks", {}).items() if disk["path"]}
     if area == "lio_target":
         return {name: os.path.join(configfs, "target/iscsi", name) for name in record.get("targets", [])}
+    if area == "nvme_target":
+        base = os.path.join(configfs, "nvmet")
+        ports = {ownership.nvme_port(number): f"{base}/ports/{number}" for number in record.get("ports", {}).values()}
+        return {
+            **{name: f"{base}/{key}/{name}" for key in ("subsystems", "hosts") for name in record.get(key, [])},
+            **ports,
+        }
     return {}
 
 

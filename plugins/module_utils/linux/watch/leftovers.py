@@ -22,7 +22,14 @@ LEFT = "is left of the testbed"
 # Things that outlive a restart of the host. Everything else of an earlier start is gone by itself.
 LASTING = ("configuration_files", "raid", "cache_stamps")
 # {section: area of the records}: things that only an administrator changes, by the same means that a testbed with such an area used.
-SHARED = {"iscsi_sessions": "iscsi_session", "targets": "lio_target", "raid": "raid", "cache_stamps": "cache_tier"}
+SHARED = {
+    "iscsi_sessions": "iscsi_session",
+    "nvme_connections": "nvme_session",
+    "nvme_targets": "nvme_target",
+    "targets": "lio_target",
+    "raid": "raid",
+    "cache_stamps": "cache_tier",
+}
 SHARED_FILES = {
     "/etc/iscsi": "iscsi_session",
     "/var/lib/iscsi": "iscsi_session",

@@ -58,11 +58,16 @@ def names_of(records: Mapping[str, object]) -> Names:
     lio, nfs, iscsi = (_mapping(records.get(area)) for area in ("lio_target", "nfs_export", "iscsi_session"))
     names["stores"] |= {path.split("/")[2] for path in _mapping(lio.get("core")) if path.count("/") == 2}
     names["targets"] |= _texts(lio.get("targets"))
+    nvme, connected = (_mapping(records.get(area)) for area in ("nvme_target", "nvme_session"))
+    # A subsystem, a host and a port of the NVMe target, and the host's name that a connection was made with.
+    names["targets"] |= _texts(nvme.get("subsystems")) | _texts(nvme.get("hosts")) | _texts(connected.get("hosts"))
+    names["targets"] |= {nvme_port(number) for number in _mapping(nvme.get("ports")).values()}
     for store in _entries(records, "datastore", "datastores"):
         names["mount_points"] |= _texts([store.get("mount_point")])
     for mount in _entries(records, "existing", "mounts"):
         names["mount_points"] |= _texts([mount.get("mount_point")])
-    for place, made in ((mounts.CONFIGFS, lio.get("mounted_configfs")), ("/proc/fs/nfsd", nfs.get("mounted"))):
+    configfs = lio.get("mounted_configfs") or nvme.get("mounted_configfs")
+    for place, made in ((mounts.CONFIGFS, configfs), ("/proc/fs/nfsd", nfs.get("mounted"))):
         names["mount_points"] |= {place} if made else set()
     for daemon, made in (("nfsd", nfs.get("server")), ("iscsid", iscsi.get("daemon"))):
         names["daemons"] |= {daemon} if made else set()
@@ -104,6 +109,9 @@ def with_devices(root: str, names: Names) -> Names:
         if iface in {f"storlab-{testbed_id}" for testbed_id in names["ids"]}:
             disks = glob.glob(os.path.join(root, f"sys/class/iscsi_session/{session}/device/target*/*/block/*"))
             names["devices"] |= {os.path.basename(disk) for disk in disks}
+    names["devices"] |= nvme_disks(
+        root, {name for name, host in nvme_controllers(root).items() if host in names["targets"]}
+    )
     names["devices"] |= {
         os.path.basename(os.path.dirname(os.path.dirname(path)))
         for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
@@ -136,6 +144,22 @@ def nvme_controllers(root: str) -> dict[str, str]:
     base = os.path.join(root, "sys/class/nvme")
     hosts = {name: read(os.path.join(base, name, "hostnqn")) for name in listed(base)}
     return {name: host for name, host in hosts.items() if host}
+
+
+def nvme_disks(root: str, controllers: set[str]) -> set[str]:
+    """The disks of these connections, with the paths to them that have no node (nvme0c0n1)."""
+    disks = set()
+    for name in listed(os.path.join(root, "sys/block")):
+        above = os.path.dirname(os.path.realpath(os.path.join(root, "sys/block", name)))
+        # A disk that the kernel has joined is below its subsystem, and so is each of its controllers.
+        if name.startswith("nvme") and {os.path.basename(above), *listed(above)} & controllers:
+            disks.add(name)
+    return disks
+
+
+def nvme_port(number: object) -> str:
+    """The name of a port of the NVMe target among the names of targets: the kernel has its number alone."""
+    return str(number)
 
 
 def held_modules(text: str, ours: set[str]) -> set[str]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from .. import mounts
 from ..disks import cache_stamp, multipath
+from ..host import NVME_TCP
 from . import ownership
 from .ownership import FOLDERS, Names, listed, read, session_interfaces, within
 
@@ -192,7 +193,7 @@ def _nvme_connections(root: str) -> Iterator[Line]:
         base = os.path.join(root, "sys/class/nvme", name)
         words = dict(word.partition("=")[::2] for word in read(os.path.join(base, "address")).split(","))
         place = f"{read(os.path.join(base, 'subsysnqn'))} at {words.get('traddr', '')}:{words.get('trsvcid', '')}"
-        yield f"{place} as {host}, controller {name}", _nobodys
+        yield f"{place} as {host}, controller {name}", partial(_has, "targets", host)
 
 
 def _nvme_targets(root: str) -> Iterator[Line]:
@@ -200,20 +201,22 @@ def _nvme_targets(root: str) -> Iterator[Line]:
     base = os.path.join(root, "sys/kernel/config/nvmet")
     for nqn in listed(os.path.join(base, "subsystems")):
         folder = os.path.join(base, "subsystems", nqn)
-        yield f"subsystem {nqn}", _nobodys
+        claim = partial(_has, "targets", nqn)
+        yield f"subsystem {nqn}", claim
         for number in listed(os.path.join(folder, "namespaces")):
             device = read(os.path.join(folder, "namespaces", number, "device_path"))
-            yield f"subsystem {nqn} namespace {number} on {device}", _nobodys
+            yield f"subsystem {nqn} namespace {number} on {device}", claim
         for host in listed(os.path.join(folder, "allowed_hosts")):
-            yield f"subsystem {nqn} for {host}", _nobodys
+            yield f"subsystem {nqn} for {host}", claim
     for number in listed(os.path.join(base, "ports")):
         folder = os.path.join(base, "ports", number)
         address, port = (read(os.path.join(folder, f"addr_{part}")) for part in ("traddr", "trsvcid"))
-        yield f"port {number} at {address} {port}", _nobodys
+        claim = partial(_has, "targets", ownership.nvme_port(number))
+        yield f"port {number} at {address} {port}", claim
         for nqn in listed(os.path.join(folder, "subsystems")):
-            yield f"port {number} at {address} {port} with {nqn}", _nobodys
+            yield f"port {number} at {address} {port} with {nqn}", partial(_has, "targets", nqn)
     for host in listed(os.path.join(base, "hosts")):
-        yield f"host {host}", _nobodys
+        yield f"host {host}", partial(_has, "targets", host)
 
 
 def _targets(root: str) -> Iterator[Line]:
@@ -355,6 +358,9 @@ def examine(
             path for item in processes if item.of(names) for path in item.paths if within(path, {"/run/storlab/nbd"})
         }
     modules = read(os.path.join(root, "proc/modules"))
+    if set(ownership.nvme_controllers(root).values()) - ours["targets"]:
+        # Connections of others, which are not counted as uses of it.
+        ours["modules"] -= {NVME_TCP}
     ours["modules"] -= ownership.held_modules(modules, ours["modules"])
     sections: dict[str, Iterable[Line]] = {
         "block_devices": _block_devices(root),

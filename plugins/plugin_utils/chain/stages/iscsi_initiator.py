@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ....module_utils.core.iscsi_names import iqn_key, portal_text, same_iqn
 from ....module_utils.core.layers import Layer
+from .. import protocols
 from ..access import login_addresses
 from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..device import Device, fate_of, given_of
@@ -23,6 +24,10 @@ from . import existing_storage
 from .iscsi_target import PARTS
 
 PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
+# Those of a testbed with another protocol than iSCSI, which Linux hosts alone have.
+OF_PROTOCOLS = {"nvme": "nvme_tcp"}
+# {provider: (commands, kernel modules)}
+NEEDS = {"open_iscsi": (["iscsiadm"], ["iscsi_tcp"]), "nvme_tcp": ([], ["nvme_tcp"])}
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 
 
@@ -74,7 +79,7 @@ class IscsiInitiator(Stage):
                 host,
                 lun.get("parent"),
                 lun.get("purpose"),
-                f"LUN {lun.get('lun')} of {session.get('iqn')}",
+                protocols.named(_protocol(host), lun.get("lun"), session.get("iqn")),
             )
             for session in mappings(host.variables.get("iscsi_initiator_targets"))
             for lun in mappings(session.get("luns"))
@@ -96,7 +101,8 @@ class IscsiInitiator(Stage):
         return _luns_of_others(testbed, host)
 
     def needs(self, testbed: Testbed, host: Host) -> Needs:
-        return ["iscsiadm"], ["iscsi_tcp"]
+        commands, modules = NEEDS.get(host.variables["iscsi_initiator_provider"], NEEDS[PROVIDERS["linux"]])
+        return list(commands), list(modules)
 
     def peers(self, host: Host) -> set[tuple[Any, int]]:
         return {
@@ -139,7 +145,9 @@ def _sessions(context: Context, host: Host, exports: Exports, existing: existing
     context.derive(
         host,
         "iscsi_initiator_provider",
-        PROVIDERS[host.platform],
+        OF_PROTOCOLS.get(context.description["protocol"], PROVIDERS["linux"])
+        if host.platform == "linux"
+        else PROVIDERS[host.platform],
         f"{host.name} runs {host.platform.capitalize()}",
     )
     sessions = []
@@ -191,6 +199,11 @@ def _suffixes(context: Context, hosts: list[Host]) -> None:
         taken |= mine
         because = "whether another host before it has the same LUN"
         context.derive(host, "iscsi_initiator_layer_suffix", suffix, because)
+
+
+def _protocol(host: Host) -> str:
+    provider = host.variables.get("iscsi_initiator_provider")
+    return next((protocol for protocol, name in OF_PROTOCOLS.items() if name == provider), "iscsi")
 
 
 def _names(initiator: dict[str, Any], iqn: str, addresses: list[str]) -> bool:
@@ -307,7 +320,9 @@ def _ways(testbed: Testbed, host: Host) -> list[str]:
             "of which its login to itself uses the first alone"
             if target == name
             else {
-                "linux": "with a session each: one device where its multipathd runs, else the first alone",
+                "linux": "with a session each: one device where its multipathd runs, else the first alone"
+                if _protocol(testbed.hosts[name]) == "iscsi"
+                else "with a connection each, which its kernel makes one disk of",
                 "esxi": "which it discovers by itself",
                 "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
             }[host.platform]

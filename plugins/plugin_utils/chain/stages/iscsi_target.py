@@ -5,20 +5,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ....module_utils.core.layers import Layer
 from ....module_utils.linux.disks.device_safety import PROOFS
 from ....module_utils.linux.exports import iscsi_target as export_module
-from ....module_utils.linux.exports.target_providers import DEFAULT, PROVIDERS, lun_0, refuse_targets, shares_luns
+from ....module_utils.linux.exports.target_providers import (
+    DEFAULTS,
+    PROVIDERS,
+    lun_0,
+    refuse_targets,
+    shares_luns,
+    splits_targets,
+)
+from .. import protocols
 from ..access import login_addresses
 from ..changes import Change, Changes, each, entries_kept, values_kept, word_of
 from ..description import size_text
 from ..device import Device, disk_of, fate_of, given_of
 from ..identifiers import shared
-from ..iqns import SECRET_LENGTHS, initiator_name, iqn_part, prefix, unfit_iqn, unfit_prefix, unfit_secrets
+from ..iqns import initiator_name, iqn_part, prefix, unfit_iqn, unfit_prefix, unfit_secrets, unfit_testbed_secrets
 from ..nouns import Kept, Lab
 from ..shape import Problem, did_you_mean, repeated, shown
 from ..stage import Judge, LookAhead, Needs, Stage
@@ -65,7 +72,9 @@ class IscsiTarget(Stage):
         for host, disks in context.disks_of_targets():
             windows = host.platform == "windows"
             runs = f"{host.name} runs {host.platform.capitalize()}"
-            context.derive(host, "iscsi_target_provider", "windows" if windows else DEFAULT, runs)
+            context.derive(
+                host, "iscsi_target_provider", "windows" if windows else DEFAULTS[context.description["protocol"]], runs
+            )
             loopback = windows and any(disk.loopback for disk in disks)
             context.derive(host, "iscsi_target_windows_loopback", loopback, "testbed.disks")
             open_to_all = context.description["chap"] == "none"
@@ -74,7 +83,9 @@ class IscsiTarget(Stage):
             if exported and context.description["access"] == "address" and not windows:
                 remedy = "leave it out, because the targets of Linux let initiators in by their IQN"
                 context.problem("testbed.access", "address", f"but {host.name} runs Linux", remedy)
-            targets = (_windows_targets if windows else _linux_targets)(context, host, exported)
+            split = splits_targets(host.variables["iscsi_target_provider"])
+            make = _split_targets if split else _windows_targets if windows else _linux_targets
+            targets = make(context, host, exported)
             because = f"testbed.disks, testbed_address of {host.name}, and who is in hypervisors and clients"
             context.derive(host, "iscsi_target_targets", targets, because)
 
@@ -89,7 +100,7 @@ class IscsiTarget(Stage):
                 host,
                 lun.get("layer"),
                 lun.get("purpose"),
-                f"LUN {lun.get('lun')} of {export.get('name')}",
+                protocols.named(protocols.of(host), lun.get("lun"), export.get("name")),
             )
             for export in mappings(host.variables.get("iscsi_target_targets"))
             for lun in mappings(export.get("luns"))
@@ -119,11 +130,12 @@ class IscsiTarget(Stage):
     def checks(self) -> dict[str, Judge]:
         return {
             "names of iSCSI": unfit_prefix,
+            "protocol": protocols.unfit,
             "unused disks": _unused,
             "exports": _unfit_exports,
             "target names": _doubled_target,
             "portals": _portals,
-            "secrets": _secrets,
+            "secrets": unfit_testbed_secrets,
             "own secrets": _own_secrets,
         }
 
@@ -168,6 +180,24 @@ def _linux_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict
     if own:
         initiators.append(_initiator(context, initiator_name(context.testbed, host), "loopback", host, own, luns=True))
     return [_export(context, host, f"{prefix(context.testbed)}:{iqn_part(host.name)}", disks, initiators)]
+
+
+def _split_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
+    """A target for each set of initiators, with the disks that just these see: whoever may see one LUN of it sees all."""
+    sets: dict[Any, list[Disk]] = {}
+    for disk in disks:
+        seen_by = tuple(name for name in context.testbed.initiators if name in disk.hosts)
+        sets.setdefault((seen_by, disk.loopback), []).append(disk)
+    name = f"{prefix(context.testbed)}:{iqn_part(host.name)}"
+    targets: list[dict[str, Any]] = []
+    for (members, loopback), mine in sets.items():
+        hosts = [(context.testbed.hosts[member], member) for member in members]
+        hosts += [(host, "loopback")] if loopback else []
+        initiators = [
+            _initiator(context, initiator_name(context.testbed, member), user, host, mine) for member, user in hosts
+        ]
+        targets.append(_export(context, host, f"{name}-{len(targets) + 1}" if targets else name, mine, initiators))
+    return targets
 
 
 def _windows_targets(context: Context, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
@@ -438,32 +468,6 @@ def _ports_of_windows(name: str, targets: list[dict[str, Any]]) -> list[Problem]
         for address, several in ports.items()
         if len(several) > 1
     ]
-
-
-def _secrets(_lab: Lab, testbed: Testbed) -> list[Problem]:
-    problems: list[Problem] = []
-    low, high = SECRET_LENGTHS
-    description = testbed.description
-    for key in ("chap_password", "mutual_chap_password"):
-        secret = description.get(key)
-        if secret is not None and not low <= len(secret) <= high:
-            problems.append(
-                Problem(f"testbed.{key}", f"{len(secret)} characters long", "", f"use {low} to {high} characters")
-            )
-        elif secret is not None and re.search(r"\s", secret):
-            problems.append(
-                Problem(f"testbed.{key}", None, "has blanks in it", "use printable characters without blanks")
-            )
-    if description.get("chap_password") and description.get("chap_password") == description.get("mutual_chap_password"):
-        problems.append(
-            Problem(
-                "testbed.mutual_chap_password",
-                None,
-                "is the same as testbed.chap_password",
-                "use another secret; iSCSI forbids the same one both ways",
-            )
-        )
-    return problems
 
 
 def _own_secrets(_lab: Lab, _testbed: Testbed, host: Host) -> list[Problem]:

@@ -851,6 +851,22 @@ def test_own_export_of_a_scratch_layer_is_measured_underneath(host):
     assert codes(host, backing(), testbed_id="embedded") == []
 
 
+def test_own_namespace_of_a_scratch_layer_is_measured_underneath(host):
+    """By its UUID, which the layer of the target has, too."""
+    name = "6f1d3b0e-52a4-5c1e-9a57-73746f726c61"
+    nvmet(host)
+    host.write("/sys/kernel/config/nvmet/subsystems/nqn.2020-01.test/namespaces/1/device_uuid", f"{name}\n")
+    target = {**TARGET, "identity": {"wwid": f"uuid.{name}"}}
+    assert codes(host, backing(), layers=[target]) == []
+    for other in (
+        {**target, "identity": {"wwid": f"uuid.{name[:-1]}2"}},
+        {**target, "parent": "backing-other"},
+        {**target, "identity": {"wwid": None}},
+    ):
+        assert codes(host, backing(), layers=[other]) == ["device_exported"]
+    assert codes(host, {**backing(), "purpose": "data"}, layers=[target]) != []
+
+
 def test_own_export_of_this_making_of_a_ram_disk(host):
     lio(host, "storlab-embedded-bench", serial=unit_serial("embedded", "bench", "g7"))
     made = backing(detail={"generation": "g7"})

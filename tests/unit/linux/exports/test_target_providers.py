@@ -37,6 +37,8 @@ OF_HOSTS = {
     # The files and the packages of a host.
     "watch/storage_state.py",
     "watch/recording.py",
+    # The folders of the kernel, whose instances are witnesses.
+    "watch/claims.py",
 }
 
 

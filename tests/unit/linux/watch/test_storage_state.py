@@ -412,3 +412,77 @@ def test_what_others_do_over_nvme_is_a_note_and_never_blamed_on_a_testbed(tmp_pa
     verdict = judge(before.lines, after.lines, after.ours, made)
     assert verdict.strays == []
     assert [note.split(":")[0] for note in verdict.notes] == ["nvme connections", *["nvme targets"] * 6]
+
+
+OURS, HOST = "nqn.2026-11.test:mine", "nqn.2026-11.test:me"
+
+
+def over_nvme(root, testbed="mine"):
+    """What a testbed has over NVMe, named by its records: a subsystem that it connects to itself, and the disk of that."""
+    records = f"run/storlab/{testbed}"
+    target = {"subsystems": [OURS], "hosts": [HOST], "ports": {"192.0.2.7:4420": 5}}
+    write(root, f"{records}/nvme_target.json", json.dumps(target))
+    write(root, f"{records}/nvme_session.json", json.dumps({"hosts": [HOST]}))
+    base = "sys/kernel/config/nvmet"
+    write(root, f"{base}/subsystems/{OURS}/namespaces/1/device_path", "/dev/sdx\n")
+    write(root, f"{base}/subsystems/{OURS}/allowed_hosts/{HOST}/x")
+    write(root, f"{base}/ports/5/addr_traddr", "192.0.2.7\n")
+    write(root, f"{base}/ports/5/addr_trsvcid", "4420\n")
+    write(root, f"{base}/ports/5/subsystems/{OURS}/x")
+    write(root, f"{base}/hosts/{HOST}/x")
+    nvme(root, 6, HOST, OURS)
+    # The joined disk is below the subsystem, with its controllers; the path to it below the controller.
+    write(root, "sys/devices/nvme-subsystem/nvme-subsys6/nvme6/x")
+    for above, disk in (("nvme-subsystem/nvme-subsys6", "nvme6n1"), ("ctl/nvme6", "nvme6c6n1")):
+        write(root, f"sys/devices/{above}/{disk}/size", "2048\n")
+        os.symlink(root / f"sys/devices/{above}/{disk}", root / f"sys/block/{disk}")
+
+
+def test_what_a_testbed_has_over_nvme_is_its_own(tmp_path):
+    host(tmp_path)
+    nvme(tmp_path)
+    nvmet(tmp_path)
+    before = examine(str(tmp_path), testbed_id="mine")
+    over_nvme(tmp_path)
+    after = examine(str(tmp_path), testbed_id="mine")
+    ours = {section: lines for section, lines in after.ours.items() if "nvme" in section or section == "block_devices"}
+    assert ours == {
+        "block_devices": ["nvme6c6n1 1048576 bytes", "nvme6n1 1048576 bytes"],
+        "nvme_connections": [f"{OURS} at 192.0.2.7:4420 as {HOST}, controller nvme6"],
+        "nvme_targets": [
+            f"host {HOST}",
+            "port 5 at 192.0.2.7 4420",
+            f"port 5 at 192.0.2.7 4420 with {OURS}",
+            f"subsystem {OURS}",
+            f"subsystem {OURS} for {HOST}",
+            f"subsystem {OURS} namespace 1 on /dev/sdx",
+        ],
+    }
+    made = {"areas": ["nvme_target", "nvme_session"]}
+    assert len(judge(before.lines, after.lines, after.ours, made).strays) >= 9
+    # Another testbed sees nothing of it, as far as the records go.
+    other = examine(str(tmp_path), testbed_id="mine-2")
+    assert {section: other.lines[section] for section in ours} == {section: before.lines[section] for section in ours}
+
+
+def test_what_others_had_over_nvme_is_missed_where_a_testbed_used_the_same(tmp_path):
+    host(tmp_path)
+    nvmet(tmp_path)
+    before = examine(str(tmp_path), testbed_id="mine")
+    (tmp_path / "sys/kernel/config/nvmet/subsystems/nqn.2014-08.test:a/allowed_hosts/nqn.2014-08.test:me/x").unlink()
+    os.rmdir(tmp_path / "sys/kernel/config/nvmet/subsystems/nqn.2014-08.test:a/allowed_hosts/nqn.2014-08.test:me")
+    after = examine(str(tmp_path), testbed_id="mine")
+    blamed = {
+        area: judge(before.lines, after.lines, after.ours, {"areas": [area]}).strays
+        for area in ("nvme_target", "lio_target")
+    }
+    assert blamed["lio_target"] == [] and len(blamed["nvme_target"]) == 1
+
+
+def test_the_module_of_connections_that_others_have_is_not_left_of_a_testbed(tmp_path):
+    host(tmp_path)
+    write(tmp_path, "proc/modules", "nvme_tcp 9 0 - Live 0x0\nnvme_fabrics 9 1 nvme_tcp, Live 0x0\n")
+    made = {"modules": ["nvme_fabrics", "nvme_tcp"]}
+    assert examine(str(tmp_path), testbed_id="mine", made=made).ours["kernel_modules"] == ["nvme_fabrics", "nvme_tcp"]
+    nvme(tmp_path)
+    assert examine(str(tmp_path), testbed_id="mine", made=made).ours["kernel_modules"] == []
