@@ -125,6 +125,30 @@ def test_a_host_that_dies_takes_only_the_point_that_it_was_measuring(tmp_path):
     assert "target01 was restarted" in str(caught.value)
 
 
+def test_a_host_is_not_looked_at_every_moment_before_its_first_point(tmp_path, monkeypatch):
+    """It plays the beat, and each look takes it from that; once it says how long it still takes, its end is not waited for."""
+    monkeypatch.setattr(linux_runner, "POLL_S", 2.0)
+    monkeypatch.setattr(linux_runner, "LAST_POLL_S", 0.2)
+    host, slept = Host(tmp_path), []
+    monkeypatch.setattr(linux_runner.time, "sleep", slept.append)
+
+    def starts():
+        (host.run / "state.json").write_text(json.dumps({"status": "running", "phase": "start"}), encoding="ascii")
+
+    host.at = {1: starts, 2: starts}
+    assert follow(host, tmp_path) is False
+    # The run is expected to take a second.
+    assert slept == [1.0, 1.0] + [0.2] * 4
+    assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
+
+
+def test_a_host_is_asked_for_its_clock_at_both_ends(tmp_path):
+    host = Host(tmp_path)
+    follow(host, tmp_path)
+    looks = ["date +%s" in text for text in host.commands if "state.json" in text]
+    assert looks == [True, *[False] * (len(looks) - 2), True] and len(looks) > 3
+
+
 def test_a_folder_that_somebody_removed_is_no_restart(tmp_path):
     host = Host(tmp_path)
     host.at = {3: lambda: shutil.rmtree(host.top)}
