@@ -36,8 +36,8 @@ LAYERS = {
 }
 # Lines that are neither empty nor comments, of the description (group_vars/all.yml) and of all files.
 MOST_LINES = {
-    # Nine of each are of experiments.
-    "embedded": (29, 55),
+    # Eleven of each are of experiments.
+    "embedded": (31, 57),
     "existing_datastore": (8, 27),
     "existing_guest": (7, 15),
     "existing_lun": (6, 14),
