@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvme_session
 short_description: Connects to NVMe subsystems over TCP and finds their disks
-version_added: 1.1.0
+version_added: 1.0.0
 description:
   - Makes all NVMe connections of one testbed on a host, repairs what differs, or removes them, in one call.
   - Targets and the host are named as for C(storlab.testbed.iscsi_session); their NVMe names (NQN) are the same with C(nqn) in the place of C(iqn). A LUN is
