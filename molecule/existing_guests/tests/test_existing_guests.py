@@ -67,12 +67,19 @@ def test_the_others_are_answered_and_are_not_held():
         assert rates(answer)[32][1] > 1.5 * HELD_IOPS, name
 
 
-def test_a_disk_that_gets_what_its_host_gives_has_the_answer_of_the_host():
+def test_a_disk_that_gets_what_its_host_gives_is_not_held_by_the_machine():
     host, guest = (answers("hosted")[name] for name in ("initiator-lun", "guest-passed"))
-    assert host["answer"] == guest["answer"] == "storage", (host, guest)
+    assert host["answer"] == "storage", host
     _mean, low, high = rates(host)[1]
     assert low * 0.99 <= HELD_IOPS <= high * 1.01, host["figures"]
-    assert guest["why"].startswith("as much arrives as initiator-lun gives on host01"), guest["why"]
+    (line,) = [line for line in guest["figures"] if re.match("4 KiB, 32 at a time: .* of what initiator-lun", line)]
+    low, high = (float(figure) for figure in re.findall(r"\(([0-9]+) to ([0-9]+) %\)", line)[0])
+    assert 80 <= low <= 100 <= high, line
+    # Three points of 1 MiB may be too uncertain; then it is not called the storage.
+    if guest["answer"] == "storage":
+        assert guest["why"].startswith("as much arrives as initiator-lun gives on host01"), guest["why"]
+    else:
+        assert guest["answer"] == "cannot tell" and "1 MiB" in guest["why"], guest
     # The disk shows the same name on both.
     assert [line for line in guest["figures"] if "declared" in line] == []
 
