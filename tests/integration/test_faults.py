@@ -32,7 +32,7 @@ def sampled(tool: str) -> str:
 
 
 def test_some_faults_come_through():
-    assert sampled("faults.py").count(": ok, ") >= 2, "most of them never struck"
+    assert sampled("faults.py").count(": ok, ") >= 1, "none of them struck"
 
 
 def test_a_trial_that_needs_no_machine_comes_through():

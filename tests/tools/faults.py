@@ -41,7 +41,7 @@ STAND_INS = {"windows": fault_stand_ins.Windows, "esxi": fault_stand_ins.Esxi, "
 # Two benchmarks at once on one machine are refused, so these follow each other also where labs are taken at the same time.
 MEASURED_HERE = {"esxi", "here"}
 # What `make test` takes of the quick cells: so many of each lab, by what a cell takes there. A third of this computer is one of `make trials`.
-SAMPLE = {"windows": 3, "esxi": 1, "here": 1}
+SAMPLE = {"windows": 1, "esxi": 1, "here": 1}
 # Beyond any time of a point there.
 SAMPLE_OUTAGE_S = 12.0
 
