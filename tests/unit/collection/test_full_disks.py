@@ -36,7 +36,7 @@ WITHOUT = {
     "linux/loads/debian_installation.py _prepare_root": "empty files, whose opening has the name",
     "linux/loads/debian_packages.py _downloaded": "an empty file, whose opening has the name",
     "run/database.py _driven": "a program writes, whose words are kept",
-    "run/execution.py run": "a program writes, whose words are kept",
+    "run/execution.py _started": "a program writes, whose words are kept",
     "run/net_ceiling.py in_child": "a pipe",
     "run/server_cache.py _drop": "nothing is written: the file is written back",
     "run/server_cache.py _serve_export": "an error is no answer, and no one reads it",
