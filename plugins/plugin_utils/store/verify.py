@@ -29,9 +29,9 @@ FILE = "verified.json"
 SCHEMA = "storlab.verified/1"
 # Sums of floating-point numbers differ by so much between versions of Python (3.12 adds more exactly); nothing is rounded as finely.
 RELATIVE = 1e-12
-# Keys of a result whose files are beside it.
 # Columns of the index that depend on more than result.json, or say where it is.
 OF_REPORTS = ("identity", "cells", "rest", "more", "files", "seal")
+# Keys of a result whose files are beside it.
 FILES_OF = ("raw", "job", "series")
 
 

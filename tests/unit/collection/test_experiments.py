@@ -136,6 +136,14 @@ def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     )
 
 
+def test_both_sweeps_of_e2_are_of_the_shares_that_it_is_scaled_down_to(tmp_path):
+    said = {"block_sizes": ["8k"], "jobs": [3], "random": [40], "read": [70]}
+    _shown, (jobs,) = afterwards(
+        tmp_path, "e2_ram_disk", ("Jobs instead of block sizes",), {"testbed_e2": said}, ("benchmark_sweep",)
+    )
+    assert jobs["benchmark_sweep"] == {"workers": [3], "random_percent": [40], "read_percent": [70]}
+
+
 def test_e2_measures_a_nas_that_is_there_and_only_reads_it(shown):
     """Without a target. A word that only a RAM disk has is refused."""
     rc, result = shown("existing_nas", "-e", '{"testbed_e2": {"jobs": [1, 4]}}')
