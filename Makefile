@@ -56,8 +56,8 @@ test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule 
 	@mkdir -p $(TESTS)
 	@echo "Lint and unit tests, then those with simulators, programs and browsers; beside them those on this machine's devices, then the roles on embedded machines."
 	@echo "What each says is shown when it ends. SEED=$(SEED) repeats the samples."
-	@$(TOGETHER) lane-of-devices lane-of-processors
-	@python tests/tools/count_passed.py $(TESTS)
+	@$(TOGETHER) lane-of-devices lane-of-processors || { $(PYTHON) tests/tools/count_passed.py $(TESTS); exit 1; }
+	@$(PYTHON) tests/tools/count_passed.py $(TESTS)
 
 lane-of-devices: integration-alone
 	@$(MAKE) --no-print-directory molecule SCENARIO=--all

@@ -40,3 +40,20 @@ def test_failures_and_an_empty_run_fail(tmp_path):
     assert end_of(tmp_path) == (1, ["0 passed, 0 failed"])
     (tmp_path / "a.xml").write_text(SUITE.format(tests=3, failures=1, skipped=0, cases="<testcase/>" * 3))
     assert end_of(tmp_path) == (1, ["2 passed, 1 failed"])
+
+
+def test_tests_that_failed_are_named_with_the_first_line_of_what_they_say(tmp_path):
+    cases = (
+        '<testcase classname="tests.unit.test_x" name="test_good"/>'
+        '<testcase classname="tests.unit.test_x" name="test_bad[7]"><failure message="AssertionError: 7 is not 8&#10;more"/></testcase>'
+        '<testcase classname="tests.unit.test_y" name="test_broken"><error>OSError: gone\n  at once</error></testcase>'
+    )
+    (tmp_path / "a.xml").write_text(SUITE.format(tests=3, failures=2, skipped=0, cases=cases))
+    assert end_of(tmp_path) == (
+        1,
+        [
+            "failed: tests.unit.test_x::test_bad[7]: AssertionError: 7 is not 8",
+            "failed: tests.unit.test_y::test_broken: OSError: gone",
+            "1 passed, 2 failed",
+        ],
+    )
