@@ -244,7 +244,7 @@ class Lab:
 
 
 @pytest.fixture(scope="module", params=["esx", "vpx"])
-def lab(request, tmp_path_factory):
+def simulated(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     # The other way is tried below.
     lenient = ("short-latencies",)
@@ -252,6 +252,14 @@ def lab(request, tmp_path_factory):
         made = Lab(request.param, folder, ready)
         yield made
         Disconnect(made.instance)
+
+
+@pytest.fixture
+def lab(simulated, tmp_path):
+    """The simulated host with a run of this test's own, in which nothing of the host is kept yet."""
+    simulated.run_dir = tmp_path / "run"
+    simulated._run()
+    return simulated
 
 
 def test_a_run_gets_what_the_simulated_host_counted(lab):
@@ -407,6 +415,7 @@ def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
 
 
 def test_the_report_of_the_run_shows_it_as_simulated(lab):
+    assert lab.task(run_dir=str(lab.run_dir))["added"] == ["long"]
     built = model.build(load.read_run(str(lab.run_dir)))
     tables = [
         view(waterfall, views.base.Choices(built))
@@ -500,14 +509,14 @@ def test_any_time_can_be_asked_for(lab):
         ({"started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T01:00:00Z"}, "not_observed"),
     ],
 )
-@pytest.mark.parametrize("lab", ["esx"], indirect=True)
+@pytest.mark.parametrize("simulated", ["esx"], indirect=True)
 def test_what_cannot_be_done_is_a_failure_with_a_remedy(lab, arguments, code):
     with unchanged(lab.run_dir, esxsim_process.changes(lab.ready)):
         told = lab.task(**arguments)
     assert told["failed"] and told["failure"]["code"] == code and "Traceback" not in json.dumps(told)
 
 
-@pytest.mark.parametrize("lab", ["esx"], indirect=True)
+@pytest.mark.parametrize("simulated", ["esx"], indirect=True)
 def test_what_the_host_refuses_is_said_and_nothing_is_written(lab):
     fault = json.dumps({"method": "QueryPerf", "fault": "NoPermission", "times": 1}).encode()
     urllib.request.urlopen(
