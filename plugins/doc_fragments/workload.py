@@ -146,6 +146,12 @@ options:
             C(crc32c), C(md5), C(sha256) or C(xxhash): an amount (C(loops), C(io_bytes)) is written with checksums, then read back and compared. A
             difference makes the point fail. Figures are of the writing alone.
         type: raw
+      on_error:
+        description:
+          - >-
+            C(continue): an I/O that fails is counted in C(errors), and the workload goes on. Without it the first such I/O ends the workload, and the
+            point fails.
+        type: raw
       engine_options:
         description:
           - >-

@@ -38,6 +38,7 @@ FEATURES = {
     "loops": [3],
     "io_bytes": ["900m"],
     "verify": ["crc32c", "sha256"],
+    "on_error": ["continue"],
     "engine_options": [
         {"fio": {"ioengine": "io_uring", "hipri": True}},
         {"fio": {"nice": -5}, "diskspd": {"Z": "10m"}},

@@ -121,7 +121,7 @@ def _refuse(workload: Workload) -> None:
         ("runtime_s", workload["runtime_s"], workload["runtime_s"] != int(workload["runtime_s"]), "Use whole seconds."),
     ]
     kept: Any = workload
-    for name in ("distribution", "think_time_us", "rate_iops", "rate_bytes_s", "sync", "verify"):
+    for name in ("distribution", "think_time_us", "rate_iops", "rate_bytes_s", "sync", "verify", "on_error"):
         limits.append((name, kept.get(name), name in workload, "Leave it out, or use fio."))
     amount = "loops" if "loops" in workload else "io_bytes"
     limits.append((amount, kept.get(amount), not by_time(workload), "It is run for a time; leave the amount out."))

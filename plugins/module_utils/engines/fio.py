@@ -330,6 +330,8 @@ def _result(record: dict[str, object], document: dict[str, object]) -> dict[str,
     if options.get("verify", "0") != "0" and options.get("rw") in ("write", "randwrite"):
         # Data that it reads back to compare with what it wrote is not a read of the workload.
         record = {key: value for key, value in record.items() if key != "read"}
+    if options.get("continue_on_error", "none") != "none":
+        record = _answered(record)
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
     result: Any = {
         "schema": schema.SCHEMA,
@@ -403,6 +405,21 @@ def _result(record: dict[str, object], document: dict[str, object]) -> dict[str,
             _fail(result, "impossible_figures", f"Of {name}: {impossible}")
     result["status"] = "failed" if result["failures"] else "measured"
     return schema.without_none(result)
+
+
+def _answered(record: dict[str, object]) -> dict[str, object]:
+    """The record of a job that went on over errors without the I/Os that failed: fio counts them as I/Os, but neither their bytes nor their latency."""
+    if not _errors(record)["total"]:
+        return record
+    answered = dict(record)
+    for name in (*schema.DIRECTIONS, "trim"):
+        part: Any = record.get(name)
+        ios = number_at(part, "total_ios") if isinstance(part, dict) else None
+        latency = next((part[key] for key in ("lat_ns", "clat_ns") if ios and isinstance(part.get(key), dict)), {})
+        known = number_at(latency, "N")
+        if ios and known is not None and known < ios:
+            answered[name] = {**part, "total_ios": known, "iops": (number_at(part, "iops") or 0) * known / ios}
+    return answered
 
 
 def _workload(

@@ -8,6 +8,7 @@ Options and what they do: fio's HOWTO, and fio 3.33 itself, which tests/unit/eng
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 from collections.abc import Mapping
@@ -39,6 +40,9 @@ Rate = Literal["rate_iops", "rate_bytes_s"]
 RATES: tuple[Rate, ...] = ("rate_iops", "rate_bytes_s")
 # fio adds the kind of log to the name that it is given.
 LOG_NAME, WINDOWS_LOG = "windows", "windows_iops.log"
+# The errors of a device that fails, is gone or cannot be reached (EIO, ENXIO, ENODEV, ENOLINK, ETIMEDOUT), as fio wants those of reads and of writes. It
+# has no names for some. Any other ends a job that goes on over errors, too: a file that is too small is a mistake and no failure of storage.
+PATH_ERRORS = ",".join([":".join(map(str, (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOLINK, errno.ETIMEDOUT)))] * 2)
 DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
 # ioengine: the options that only it knows. An engine that issues one I/O after the other cannot keep a queue.
 ASYNCHRONOUS = {
@@ -169,6 +173,7 @@ WORKLOAD_KEYS = {
     "fdatasync": "sync",
     "end_fsync": "sync",
     "verify": "verify",
+    "continue_on_error": "on_error",
     "buffer_pattern": "data",
     "zero_buffers": "data",
     "refill_buffers": "data",
@@ -237,6 +242,7 @@ def _job_options(point: Point, log_ms: int | None = None, clock: str | None = No
         **_pace(workload),
         **_sync(workload),
         **_verify(workload, path),
+        **_on_error(workload, path),
         **({"clocksource": clock} if clock else {}),
         **_options(workload, path),
         **({"write_iops_log": LOG_NAME, "log_avg_msec": log_ms, "per_job_logs": 0} if log_ms else {}),
@@ -500,6 +506,15 @@ def _verify(workload: Workload, path: object) -> dict[str, object]:
         )
     # When two writes to one block are on their way at once, either may be the last. fio would leave a file of its state wherever it was started.
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
+
+
+def _on_error(workload: Workload, path: object) -> dict[str, object]:
+    """A block that differs when it is read back ends the job all the same. Each error is a line, which shows when the first one came."""
+    if "on_error" not in workload or path is None:
+        return {}
+    if _of_windows(path):
+        raise unsupported("fio", "on_error", workload["on_error"], "The numbers of its errors are not those of Linux; leave it out.")
+    return {"continue_on_error": "io", "ignore_error": PATH_ERRORS, "error_dump": 1}
 
 
 def _refuse_options(workload: Workload, path: object) -> None:

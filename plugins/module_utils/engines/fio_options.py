@@ -79,6 +79,8 @@ HARMLESS = frozenset(
         "exitall_on_error",
         "exit_what",
         "continue_on_error",
+        "ignore_error",
+        "error_dump",
         "new_group",
         "group_reporting",
         "stats",

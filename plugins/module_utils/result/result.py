@@ -176,18 +176,22 @@ def in_a_row(rounds: list[Measured]) -> Measured:
 
 
 def failures(
-    result: Result, exit_code: int | None, expected: Sequence[Direction], runtime_s: float | None
+    result: Result,
+    exit_code: int | None,
+    expected: Sequence[Direction],
+    runtime_s: float | None,
+    goes_on: bool = False,
 ) -> list[Fault]:
     """Why this result does not count as measured; an empty list when it does.
 
     fio exits 0 after I/O errors that it was set to ignore, reports error 0 for a file it could not open, and gives
-    plausible rates for a run that ended after 4 ms: so everything must hold at once.
+    plausible rates for a run that ended after 4 ms: so everything must hold at once. goes_on: the workload is there to go on over errors.
     """
     reasons: list[Fault] = []
     if exit_code:
         reasons.append(Failure("engine_exit", f"{result['engine']['name']} {exit_words(exit_code)}.").as_fault())
     errors = result.get("errors", {})
-    if errors.get("total"):
+    if errors.get("total") and not goes_on:
         first = f", the first of number {error_words(errors['first'], result['engine'])}" if "first" in errors else ""
         reasons.append(
             Failure("io_errors", f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}.").as_fault()
@@ -261,7 +265,9 @@ def of_point(identity: Result, meta: Meta | None, measured: list[Measured], outp
                 if by_time(workload)
                 else None
             )
-            result["failures"] += failures(result, meta.get("exit_code"), directions(workload), planned_s)
+            goes_on = "on_error" in workload
+            result["flags"] += ["io_errors"] if goes_on and result.get("errors", {}).get("total") else []
+            result["failures"] += failures(result, meta.get("exit_code"), directions(workload), planned_s, goes_on)
         elif not result["failures"]:
             name = identity["engine"]["name"]
             result["failures"].append(

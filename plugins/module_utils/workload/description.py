@@ -87,6 +87,7 @@ def _optional_words(workload: Workload) -> list[str]:
     words += [f"{_count(workload['loops'], 'pass', 'es')} over the range"] if option("loops") else []
     words += [f"{units.size(option('io_bytes'))} in all"] if option("io_bytes") else []
     words += [f"verified by {option('verify')}"] if option("verify") else []
+    words += ["goes on over errors"] if option("on_error") else []
     for engine, options in option("engine_options", {}).items():
         words.append(f"{engine} options " + " ".join(f"{key}={value}" for key, value in options.items()))
     return words

@@ -199,6 +199,14 @@ WORDS = (
         optional=True,
     ),
     Word(
+        "on_error",
+        "C(continue): an I/O that fails is counted in C(errors), and the workload goes on. Without it the first such I/O ends the workload, and the point fails",
+        "choice",
+        ("fio",),
+        choices=("continue",),
+        optional=True,
+    ),
+    Word(
         "engine_options",
         "C({fio: {option: value}}), options of an engine that are passed on",
         "own",

@@ -79,6 +79,7 @@ class Workload(TypedDict, total=False):
     loops: int
     io_bytes: int
     verify: str
+    on_error: str
     engine_options: dict[str, dict[str, Any]]
 
 

@@ -62,6 +62,7 @@ FLAG_WORDS = {
     "clock_unknown": "the offset of the hosts' clocks is not known to half a second, so the other host's counters were left out",
     "clock_stepped": "the host's clock was set while the point was measured, so its times do not match the times at which other hosts counted",
     "stalled": "no I/O was completed for a tenth of the run time or more, without evidence that the host stood still itself; the figures include the pause",
+    "io_errors": "I/Os failed, and the workload went on as it was to; the figures are of those that were answered",
     "too_long": "the last answers were late, so the measurement took longer than was asked for; the figures are of the whole time",
     "steal": "other virtual machines took processor time from this host during the measurement",
     "esxi_interval_too_short": "no complete sample of the ESXi host is within the measured time, so its counters are not shown; measure for 40 s or more",

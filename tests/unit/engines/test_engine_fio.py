@@ -160,6 +160,15 @@ def test_failed_runs_are_failed(name, codes):
     assert (found["status"], [failure["code"] for failure in found["failures"]]) == ("failed", codes)
 
 
+def test_io_that_failed_is_no_io_of_a_job_that_goes_on():
+    """fio's own document has 150 I/Os, 70 errors, and the bytes and latencies of 80."""
+    (went_on,) = fio.results(text("went_on.txt"))
+    write = went_on["write"]
+    assert (write["ios"], write["bytes"], went_on["errors"]) == (80, 80 * 4096, {"total": 70, "first": 27})
+    assert write["iops"] == pytest.approx(80 / 2.155, rel=0.001)
+    assert sum(write["histogram"]["bins"].values()) == 80
+
+
 def test_a_direction_without_io_is_absent():
     (found,) = fio.results(text("normal_json.txt"))
     assert "write" not in found

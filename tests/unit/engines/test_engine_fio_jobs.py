@@ -294,6 +294,18 @@ def test_what_fio_cannot_do_is_said(workload, variable):
     assert variable in caught.value.what and caught.value.remedy.endswith(".")
 
 
+def test_a_workload_goes_on_over_errors_of_a_device_alone():
+    options = job(read_percent=0, verify="crc32c", loops=1, on_error="continue")
+    # Not over a difference in what it reads back.
+    assert (options["continue_on_error"], options["error_dump"]) == ("io", "1")
+    reads, writes = options["ignore_error"].split(",")
+    assert reads == writes == "5:6:19:67:110"
+    assert not {"continue_on_error", "ignore_error", "error_dump"} & set(job(read_percent=0))
+    assert "continue_on_error" not in job(path=None, size=None, on_error="continue")
+    with pytest.raises(Failure, match="on_error"):
+        job(path="T:\\f.dat", on_error="continue")
+
+
 def test_the_ceiling_cannot_verify():
     with pytest.raises(Failure, match="leave the ceiling out"):
         job(path=None, size=None, verify="md5", loops=1, read_percent=0)

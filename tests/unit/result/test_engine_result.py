@@ -258,6 +258,25 @@ def test_errors_and_short_rounds_fail_the_point():
     ]
 
 
+def test_a_workload_that_goes_on_has_its_errors_as_a_figure():
+    meta = {"exit_code": 0, "failures": [], "flags": [], "overridden": []}
+    failed = a_round([1, 2], None, 10.0, errors={"total": 3, "first": 67})
+    identity = {"point_id": "p", "engine": {"name": "fio"}}
+    goes_on = result.of_point({**identity, "workload": normalise({"on_error": "continue"})}, meta, [failed])
+    assert (goes_on["status"], goes_on["flags"], goes_on["errors"]["total"]) == ("measured", ["io_errors"], 3)
+    ends = result.of_point({**identity, "workload": normalise({})}, meta, [failed])
+    assert (ends["status"], ends["flags"]) == ("failed", [])
+    quiet = result.of_point(
+        {**identity, "workload": normalise({"on_error": "continue"})}, meta, [a_round([1, 2], None, 10.0)]
+    )
+    assert (quiet["status"], quiet["flags"]) == ("measured", [])
+    # fio ends by itself over what is no failure of storage.
+    ended = result.of_point(
+        {**identity, "workload": normalise({"on_error": "continue"})}, {**meta, "exit_code": 1}, [failed]
+    )
+    assert [failure["code"] for failure in ended["failures"]] == ["engine_exit"]
+
+
 def test_a_round_without_result_is_no_window():
     identity = {"point_id": "p", "workload": normalise({}), "engine": {"name": "fio"}}
     meta = {
