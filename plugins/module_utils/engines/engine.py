@@ -18,7 +18,7 @@ from ..core.layers import Layer
 from ..result.schema import Measured, Series
 from ..workload.meanings import meanings
 from ..workload.point import Point, Server
-from ..workload.workload import Workload, normalise
+from ..workload.workload import Direction, Workload, normalise
 
 # A point may take this much longer than was asked for: starting up, waiting for I/O in flight.
 GRACE_S = 60
@@ -132,6 +132,14 @@ class Engine:
     def live(self, _printed: bytes) -> tuple[float | None, float | None]:
         """(IOPS, bytes per second) of the last moment, out of the end of what it printed so far."""
         return None, None
+
+    def reports_error(self, _printed: str) -> bool:
+        """Whether the engine has printed that an I/O failed."""
+        return False
+
+    def counted(self, _text: str, _directions: Sequence[Direction]) -> list[tuple[int, float]]:
+        """(end of a window in ms since 1970, I/Os per second in it) of these directions, out of moments_file of a workload that goes on over errors."""
+        return []
 
     def moments_ms(self, _text: str) -> list[int]:
         """When I/O ended, out of moments_file, as result/standstill.py takes it."""

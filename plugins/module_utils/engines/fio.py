@@ -19,7 +19,7 @@ from ..core.times import utc
 from ..result import result as schema
 from ..result.schema import Measured, Part
 from ..workload.point import Server
-from ..workload.workload import Workload, directions
+from ..workload.workload import Direction, Workload, directions
 from . import fio_latency, fio_options
 from .fio_documents import first_line, parse
 from .fio_figures import RATE_TOLERANCE, direction_of, flushes_of, number_at, rates_disagree, text_at, unreadable
@@ -559,6 +559,17 @@ def log_moments_ms(text: str) -> list[int]:
 
 
 _LOG_LINE = re.compile(r"\d{1,12}, *\d")
+
+
+def log_rates(text: str, wanted: Sequence[Direction]) -> list[tuple[int, float]]:
+    """(end of a window in ms since 1970, I/Os per second in it) of a log of fio with that clock; a line that breaks off is left out."""
+    numbers = {str(schema.DIRECTIONS.index(name)) for name in wanted}
+    lines = (match.groups() for match in map(_RATE_LINE.match, text.splitlines()) if match)
+    return [(int(end), float(rate)) for end, rate, number in lines if number in numbers]
+
+
+# Time, value, direction, block size.
+_RATE_LINE = re.compile(r"(\d{13}), *(\d+), *(\d), *\d")
 
 # ---------------------------------------------------------------- live progress
 

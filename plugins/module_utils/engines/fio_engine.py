@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..result.schema import Measured
 from ..workload.point import Point, Server
+from ..workload.workload import Direction
 from . import fio, fio_distributed
 from .engine import FILL_BYTES_S, GRACE_S, Engine, Make, Place, Start, start
 
@@ -65,6 +66,12 @@ class Fio(Engine):
 
     def live(self, printed: bytes) -> tuple[float | None, float | None]:
         return fio.live_iops(printed), fio.live_bandwidth_bytes_s(printed)
+
+    def reports_error(self, printed: str) -> bool:
+        return "io_u error" in printed
+
+    def counted(self, text: str, directions: Sequence[Direction]) -> list[tuple[int, float]]:
+        return fio.log_rates(text, directions)
 
     def moments_ms(self, text: str) -> list[int]:
         return fio.log_moments_ms(text)

@@ -246,6 +246,8 @@ def _job_options(point: Point, log_ms: int | None = None, clock: str | None = No
         **({"clocksource": clock} if clock else {}),
         **_options(workload, path),
         **({"write_iops_log": LOG_NAME, "log_avg_msec": log_ms, "per_job_logs": 0} if log_ms else {}),
+        # Where I/O may fail, its counts are set beside events on other hosts.
+        **({"log_unix_epoch": 1} if log_ms and "on_error" in workload else {}),
     }
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 CHANCE = 0.001
@@ -43,6 +43,32 @@ class Dip(TypedDict, total=False):
     recovered_s: float
     missing_ios: float
     made_up_ios: float
+
+
+def counts_of(rates: Iterable[tuple[float, float]], window: float) -> tuple[float, list[int]]:
+    """(begin of the first window, I/Os in one window after another) of the rates in the windows of a log, in which windows without I/O are missing.
+
+    rates: (end of a window in ms, I/Os per second in it), of any number of workers and directions. The windows of a log drift a little, so each is
+    shared out over those of an even grid.
+    """
+    known = sorted(rates)
+    if not known:
+        return 0.0, []
+    begin = known[0][0] - window
+    shares = [0.0] * math.ceil((known[-1][0] - begin) / window)
+    for end, rate in known:
+        place, part = divmod((end - window - begin) / window, 1)
+        number = rate * window / 1000
+        shares[int(place)] += number * (1 - part)
+        if part:
+            shares[int(place) + 1] += number * part
+    counts, total, before = [], 0.0, 0
+    for share in shares:
+        # Rounded over all of them, so that none is lost.
+        total += share
+        counts.append(round(total) - before)
+        before = round(total)
+    return begin, counts
 
 
 def dip(counts: Sequence[int], interval_s: float, event_s: float, uncertain_s: float = 0.0) -> Dip | None:

@@ -131,7 +131,11 @@ class Stall(TypedDict, total=False):
 
 
 class Windows(TypedDict, total=False):
-    """When I/O was completed, as standstill.seen makes it of a log; runs of earlier versions have no stretches_s."""
+    """When I/O was completed, as standstill.seen makes it of a log; runs of earlier versions have no stretches_s.
+
+    Of a workload that goes on over errors there are also the I/Os of each window, the time at which the first window began, and between which times the first
+    I/O failed.
+    """
 
     window_s: float
     busy: int
@@ -140,6 +144,9 @@ class Windows(TypedDict, total=False):
     first_s: float
     last_s: float
     stretches_s: list[float]
+    counts: list[int]
+    counts_from_unix_s: float
+    first_error_unix_s: list[float]
 
 
 class Result(TypedDict, total=False):

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..core.failure import exit_words
@@ -19,8 +20,9 @@ from ..engines.engine import GRACE_S, Engine, Start
 from ..linux import landlock
 from ..linux.watch import counters
 from ..linux.watch.meter import STALE_S, Meter, Series
-from ..result import standstill
+from ..result import dip, standstill
 from ..result.schema import Windows
+from ..workload.workload import Direction
 
 # How long an engine may take to end when it is asked to, before it is made to.
 POLITE_S = 5
@@ -53,13 +55,26 @@ class Lengths(NamedTuple):
 
 
 class Execution:
-    """A start in a folder. phase: what it is called while it runs, '' of a point that is measured; walled: it may write to nothing but its folder."""
+    """A start in a folder. phase: what it is called while it runs, '' of a point that is measured; walled: it may write to nothing but its folder.
+
+    counted: the directions whose I/Os are counted window by window, and whose first error is noted, of a workload that goes on over errors.
+    """
 
     def __init__(
-        self, engine: Engine, program: str, folder: str, watcher: Watcher, phase: str = "", walled: bool = False
+        self,
+        engine: Engine,
+        program: str,
+        folder: str,
+        watcher: Watcher,
+        phase: str = "",
+        walled: bool = False,
+        counted: Sequence[Direction] = (),
     ) -> None:
         self.engine, self.program, self.folder, self.watcher, self.phase = engine, program, folder, watcher, phase
-        self.walled = walled
+        self.walled, self.counted = walled, counted
+        # Between which times the engine wrote of its first error.
+        self.first_error_unix_s: list[float] = []
+        self._looked_unix_s = 0.0
         self.late_s = 0.0
         # The longest time between two looks at the engine that both found it stopped, and the first of these looks.
         self.stopped_s = 0.0
@@ -75,7 +90,11 @@ class Execution:
                 handle.write(text)
         started, errors_path = utc(), os.path.join(self.folder, "stderr.txt")
         process = self._started(start["arguments"], errors_path)
+        self._looked_unix_s = time.time()
         timed_out = self._watch(process, meter, lengths, series)
+        if self.counted and not self.first_error_unix_s:
+            # Between its last look and the engine's end.
+            self._note_error()
         meter.end()
         seen, ended = meter.device_seen(), time.monotonic()
         if os.path.getsize(errors_path) == 0:
@@ -129,6 +148,8 @@ class Execution:
         deadline_s, due_s = sum(lengths), time.monotonic()
         while True:
             self.late_s = max(self.late_s, time.monotonic() - due_s)
+            if self.counted and not self.first_error_unix_s:
+                self._note_error()
             meter.look(process.pid)
             elapsed = meter.elapsed_s()
             self._note_stop(elapsed >= lengths.ramp_s and counters.stopped(process.pid))
@@ -148,6 +169,13 @@ class Execution:
                     process.wait()
                     return False
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+    def _note_error(self) -> None:
+        """Note between which looks the engine's first word of a failed I/O came."""
+        now_s = time.time()
+        if self.engine.reports_error(text_of(os.path.join(self.folder, "stderr.txt"))):
+            self.first_error_unix_s = [round(self._looked_unix_s, 3), round(now_s, 3)]
+        self._looked_unix_s = now_s
 
     def _note_stop(self, stopped: bool) -> None:
         """Note the state of the engine's process at this look. A process that is stopped asks no device, so the pause is not the storage's."""
@@ -187,10 +215,18 @@ class Execution:
         """In which windows of its measured time it completed I/O, as standstill.seen says it. The log is not kept."""
         path = os.path.join(self.folder, self.engine.moments_file)
         try:
-            windows = standstill.seen(self.engine.moments_ms(text_of(path)), log_ms)
+            text = text_of(path)
         except FileNotFoundError:
             return None
         os.unlink(path)
+        if not self.counted:
+            return standstill.seen(self.engine.moments_ms(text), log_ms)
+        rates = self.engine.counted(text, self.counted)
+        begin, counts = dip.counts_of(rates, log_ms)
+        windows = standstill.seen([end - begin for end, _rate in rates], log_ms)
+        if windows:
+            windows.update({"counts": counts, "counts_from_unix_s": round(begin / 1000, 3)})
+            windows.update({"first_error_unix_s": self.first_error_unix_s} if self.first_error_unix_s else {})
         return windows
 
     def error(self, done: dict[str, Any]) -> str | None:

@@ -37,7 +37,7 @@ from ..linux.watch import memory_use as memory
 from ..linux.watch.meter import Meter, Series, added
 from ..result import standstill, steady_state
 from ..workload.point import Point, Server
-from ..workload.workload import Workload, by_time, extent
+from ..workload.workload import Workload, by_time, directions, extent
 from . import beat, before_point, choices, duration, preparation, server_cache, standby
 from .execution import Execution, Lengths, text_of
 
@@ -420,7 +420,8 @@ class Supervisor:
         measured_s = lengths.runtime_s if by_time(workload) else None
         meter = Meter(device, lengths.ramp_s, measured_s, job.get("counted"))
         walled = only_read(self.layers[job["layer"]]) and self.walls_hold
-        execution = Execution(self.engine, self.program, folder, self, phase, walled)
+        counted = directions(workload) if log_ms and "on_error" in workload else ()
+        execution = Execution(self.engine, self.program, folder, self, phase, walled, counted)
         done = execution.run(start, meter, lengths, series, log_ms)
         return {**done, "error": execution.error(done)}
 

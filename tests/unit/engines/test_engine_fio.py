@@ -378,3 +378,11 @@ def test_a_bin_is_looked_through_however_many_were_before():
         with pytest.raises(Failure, match="a key of bins") as caught:
             fio_figures._bins(dict(bins), 1)
         assert caught.value.code == "fio_output_unreadable"
+
+
+def test_the_rates_of_a_log_are_of_the_directions_that_were_asked_for():
+    log = "1795939170892, 100, 1, 0, 0\n1795939170892, 7, 0, 0, 0\n1795939171192, 56, 1, 0, 0\n17959391"
+    assert fio.log_rates(log, ("write",)) == [(1795939170892, 100.0), (1795939171192, 56.0)]
+    assert fio.log_rates(log, ("read",)) == [(1795939170892, 7.0)]
+    # A log without that clock.
+    assert fio.log_rates("300, 100, 1, 0, 0\n", ("write",)) == []

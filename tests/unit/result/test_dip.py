@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.result.dip import at_most, dip
+from ansible_collections.storlab.testbed.plugins.module_utils.result.dip import at_most, counts_of, dip
 
 RATE, INTERVAL_S, EVENT_S, END_S = 100.0, 0.2, 20.0, 80.0
 
@@ -111,3 +111,38 @@ def test_too_little_before_or_after_the_event_says_nothing(counts, event_s):
 )
 def test_probabilities_are_those_of_tables(number, expected, probability):
     assert at_most(number, expected) == pytest.approx(probability, rel=1e-4)
+
+
+# ---------------------------------------------------------------- out of a log
+
+
+def logged(moments: list[float], window_s: float, drift_s: float) -> list[tuple[float, float]]:
+    """(end in ms, I/Os per second) of each window in which there was I/O, as fio writes it, of a log that is a little later each time."""
+    lines, end_s = [], window_s
+    while end_s < END_S:
+        number = sum(end_s - window_s <= moment < end_s for moment in moments)
+        if number:
+            lines.append((1.7e12 + end_s * 1000, number / window_s))
+        end_s += window_s + drift_s
+    return lines
+
+
+@pytest.mark.parametrize("drift_s", [0.0, 0.0011])
+def test_no_io_of_a_log_is_lost_and_a_stall_is_in_its_place(drift_s):
+    kept = [moment for moment in arrivals(3) if not 30 <= moment < 40]
+    lines = logged(kept, 0.2, drift_s)
+    begin, counts = counts_of(reversed(lines), 200)
+    assert begin == 1.7e12
+    assert sum(counts) == pytest.approx(sum(rate * 0.2 for _end, rate in lines), abs=1)
+    assert {place for place, count in enumerate(counts) if not count} >= set(range(151, 199))
+    seen = dip(counts, 0.2, 30.0)
+    assert seen["stall_least_s"] <= 10.0 <= seen["stall_most_s"]
+    assert seen["stalled_at_s"] == pytest.approx(0, abs=0.4)
+
+
+def test_workers_and_directions_of_a_log_are_added():
+    assert counts_of([(1000, 10.0), (1000, 30.0), (2000, 20.0)], 1000) == (0.0, [40, 20])
+
+
+def test_of_an_empty_log_there_are_no_counts():
+    assert counts_of([], 200) == (0.0, [])

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,35 @@ def two(**more) -> dict:
 
 
 # ---------------------------------------------------------------- a run
+
+
+FIRST_MS = 1795939170892
+LOG = "".join(f"{FIRST_MS + place * 200}, {rate}, 1, 0, 0\\n" for place, rate in ((0, 50), (1, 40), (4, 60)))
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_of_a_workload_that_goes_on_the_counts_and_the_first_error_are_kept(run, disk, fails):
+    goes_on = normalise({"ramp_s": 0, "loops": 1, "runtime_s": 40, "read_percent": 0, "on_error": "continue"})
+    plan = run_plan.plan([disk], points_of(disk, goes_on), prepare={"fill": False})
+    before_s = time.time()
+    word = "io_u error on file x: Link has been severed" if fails else "a warning"
+    run.go(plan, f"echo 'fio: {word}' >&2; printf '{LOG}' > windows_iops.log; cat $GOOD > fio.json")
+    (windows,) = run.meta(plan["points"][0])["windows"]
+    assert (windows["counts"], windows["counts_from_unix_s"]) == ([10, 8, 0, 0, 12], FIRST_MS / 1000 - 0.2)
+    assert (windows["window_s"], windows["longest_s"], windows["longest_at_s"]) == (0.2, 0.4, 0.4)
+    noted = windows.get("first_error_unix_s")
+    if fails:
+        assert before_s <= noted[0] <= noted[1] <= time.time()
+    else:
+        assert noted is None
+
+
+def test_of_another_workload_no_counts_are_kept(run, disk):
+    plan = run_plan.plan([disk], points_of(disk, normalise({"ramp_s": 0, "loops": 1, "runtime_s": 40})), prepare={"fill": False})
+    run.go(plan, "echo 'fio: io_u error' >&2; printf '200, 50, 0, 0, 0\\n' > windows_iops.log; cat $GOOD > fio.json")
+    (windows,) = run.meta(plan["points"][0])["windows"]
+    assert windows["busy"] == 1
+    assert not {"counts", "counts_from_unix_s", "first_error_unix_s"} & set(windows)
 
 
 def over_nfs(disk: dict, detail: dict, drop_caches: bool = True) -> dict:
