@@ -59,7 +59,7 @@ left:
   type: dict
   sample: {}
 areas:
-  description: Which of V(bench) (runs), V(observer) and V(server) the testbed had on this host when the runs were ended.
+  description: Which of V(bench) (runs), V(observer), V(server) and V(event) the testbed had on this host when the runs were ended.
   returned: always
   type: list
   elements: str

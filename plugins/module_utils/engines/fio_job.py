@@ -515,7 +515,9 @@ def _on_error(workload: Workload, path: object) -> dict[str, object]:
     if "on_error" not in workload or path is None:
         return {}
     if _of_windows(path):
-        raise unsupported("fio", "on_error", workload["on_error"], "The numbers of its errors are not those of Linux; leave it out.")
+        raise unsupported(
+            "fio", "on_error", workload["on_error"], "The numbers of its errors are not those of Linux; leave it out."
+        )
     return {"continue_on_error": "io", "ignore_error": PATH_ERRORS, "error_dump": 1}
 
 

@@ -189,6 +189,7 @@ class Result(TypedDict, total=False):
     counters: dict[str, Any]
     checks: list[Check]
     stall: Stall
+    event: dict[str, Any]
     errors: Errors
     clients: list[Any]
     by_target: dict[str, dict[str, Figures]]

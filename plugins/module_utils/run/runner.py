@@ -43,8 +43,8 @@ CHUNK_BYTES = 4 << 20
 
 # ---------------------------------------------------------------- where
 
-# The things that a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of its engine, an observer.
-AREAS = ("bench", "observer", "server")
+# The things that a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of its engine, an observer, an event.
+AREAS = ("bench", "observer", "server", "event")
 
 
 def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:

@@ -200,7 +200,8 @@ WORDS = (
     ),
     Word(
         "on_error",
-        "C(continue): an I/O that fails is counted in C(errors), and the workload goes on. Without it the first such I/O ends the workload, and the point fails",
+        "C(continue): an I/O that fails is counted in C(errors), and the workload goes on. Without it the first such I/O ends the workload, and the point "
+        "fails",
         "choice",
         ("fio",),
         choices=("continue",),

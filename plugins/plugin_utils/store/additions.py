@@ -7,7 +7,7 @@ A result.json is written once. The counters of other hosts and of the ESXi host,
 kept by its source, and every reader merges it into the result::
 
     <run>/added/<source>.json: {"schema": "storlab.additions/1", "points": {point_id: addition}}
-    addition: {of, counters: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name], failures: [{code, message}]}, all but ``of`` optional
+    addition: {of, counters: {…}, event: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name], failures: [{code, message}]}, all but ``of`` optional
 
 ``of`` says which measurement of the point it belongs to, so that it does not pass to another of the same name. A point with failures is a failed point.
 """
@@ -40,6 +40,8 @@ def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str,
             known, fresh = result.get("counters") or {}, addition["counters"]
             hosts = {**known.get("hosts", {}), **fresh.get("hosts", {})}
             result["counters"] = {**known, **fresh, **({"hosts": hosts} if hosts else {})}
+        if "event" in addition:
+            result["event"] = addition["event"]
         if "checks" in addition:
             names = {check["name"] for check in addition["checks"]}
             kept = [check for check in result.get("checks") or [] if check["name"] not in names]
@@ -64,6 +66,7 @@ def problem(content: object) -> str | None:
             isinstance(addition.get(key, kind()), kind)
             for key, kind in (
                 ("counters", dict),
+                ("event", dict),
                 ("checks", list),
                 ("flags", list),
                 ("replaced_flags", list),

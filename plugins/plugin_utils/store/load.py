@@ -547,7 +547,7 @@ class _Sums:
 
 def completed(result: dict[str, object]) -> str | None:
     """Give a result of store.py the keys that the report relies on; why that cannot be when it cannot."""
-    for key, kind in (("counters", dict), ("steady_state", dict), ("stall", dict), ("checks", list)):
+    for key, kind in (("counters", dict), ("steady_state", dict), ("stall", dict), ("event", dict), ("checks", list)):
         if not isinstance(result.get(key) or kind(), kind):
             return f"its {key} is a {type(result[key]).__name__}"
     for key, empty in OPTIONAL.items():

@@ -11,7 +11,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.exports import lio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
@@ -54,7 +53,15 @@ class Host:
 
 
 def asked(**changes) -> dict:
-    return {"name": "away.r1", "kind": "target_off", "target": OURS, "after_s": 5, "for_s": 20, "deadline_s": 60, **changes}
+    return {
+        "name": "away.r1",
+        "kind": "target_off",
+        "target": OURS,
+        "after_s": 5,
+        "for_s": 20,
+        "deadline_s": 60,
+        **changes,
+    }
 
 
 @pytest.fixture
@@ -143,9 +150,7 @@ def test_a_target_of_others_is_not_switched_off(host, tmp_path, target):
         path_event.arm("lab", asked(target=target), host.base)
 
 
-@pytest.mark.parametrize(
-    "change", [{"kind": "power_off"}, {"after_s": 0}, {"for_s": -1}, {"deadline_s": 0}]
-)
+@pytest.mark.parametrize("change", [{"kind": "power_off"}, {"after_s": 0}, {"for_s": -1}, {"deadline_s": 0}])
 def test_what_makes_no_event_is_refused(host, tmp_path, change):
     with refused("bad_value", tmp_path):
         path_event.arm("lab", asked(**change), host.base)

@@ -142,7 +142,9 @@ def test_of_a_workload_that_goes_on_the_counts_and_the_first_error_are_kept(run,
 
 
 def test_of_another_workload_no_counts_are_kept(run, disk):
-    plan = run_plan.plan([disk], points_of(disk, normalise({"ramp_s": 0, "loops": 1, "runtime_s": 40})), prepare={"fill": False})
+    plan = run_plan.plan(
+        [disk], points_of(disk, normalise({"ramp_s": 0, "loops": 1, "runtime_s": 40})), prepare={"fill": False}
+    )
     run.go(plan, "echo 'fio: io_u error' >&2; printf '200, 50, 0, 0, 0\\n' > windows_iops.log; cat $GOOD > fio.json")
     (windows,) = run.meta(plan["points"][0])["windows"]
     assert windows["busy"] == 1

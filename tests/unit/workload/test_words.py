@@ -117,7 +117,17 @@ def test_fio_has_every_word():
         ("diskspd", {"block_sizes", "block_size_range", "loops", "io_bytes", "verify", "on_error", "engine_options"}),
         (
             "iometer",
-            {"block_size_range", "loops", "io_bytes", "verify", "on_error", "engine_options", "distribution", "data", "sync"}
+            {
+                "block_size_range",
+                "loops",
+                "io_bytes",
+                "verify",
+                "on_error",
+                "engine_options",
+                "distribution",
+                "data",
+                "sync",
+            }
             | {"rate_iops", "rate_bytes_s", "rate_process"},
         ),
     ],
