@@ -62,6 +62,12 @@ KNOWN = {
         Metric("mhz_per_iops", ("cpu", "mhz_per_iops"), False),
         Metric("running_percent", ("stall", "running_percent"), True, quiet=100.0),
         Metric("stall_longest_s", ("stall", "longest_s"), False, floor=0.1, quiet=0.0),
+        # Of a run of the playbook failover.
+        Metric("event_stalled_s", ("event", "stalled_s"), False, floor=0.1),
+        Metric("event_error_s", ("event", "error_s"), True),
+        Metric("event_recovered_s", ("event", "recovered_s"), False, floor=0.1),
+        Metric("event_missing_ios", ("event", "missing_ios"), False, floor=1.0),
+        Metric("event_failed_ios", ("event", "failed_ios"), False, floor=1.0, quiet=0.0),
         Metric("tpm", ("tpm",), True),
         Metric("nopm", ("nopm",), True),
     )
@@ -80,6 +86,10 @@ DEFAULT = (
     "mhz_per_iops",
     "running_percent",
     "stall_longest_s",
+    "event_stalled_s",
+    "event_recovered_s",
+    "event_missing_ios",
+    "event_failed_ios",
     "tpm",
     "nopm",
 )

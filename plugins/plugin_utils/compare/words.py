@@ -19,6 +19,11 @@ TITLES = {
     "mhz_per_iops": "Processor MHz per IOPS",
     "running_percent": "Time with I/O",
     "stall_longest_s": "Longest stall",
+    "event_stalled_s": "Stall of the event",
+    "event_error_s": "Time until I/O failed",
+    "event_recovered_s": "Time until the old rate",
+    "event_missing_ios": "I/Os missing in the dip",
+    "event_failed_ios": "I/Os failed",
     "tpm": "Transactions per minute",
     "nopm": "New orders per minute",
 }

@@ -442,6 +442,30 @@ def time_chart(
     )
 
 
+def dip_chart(
+    ident: str, title: str, y: plot.Axis, seconds: float, away: tuple[float, float], series: list[Course]
+) -> plot.Chart:
+    """The load over the seconds of several rounds that were set to the same event; away: the seconds from the event until it was undone."""
+    height = 150
+    x = plot.linear_axis(
+        seconds, lambda value: f"{value:.5g}", "seconds, the event in each round at the same place", "s"
+    )
+    lines = joined(plot.line(piece, x, y, line.css) for line in series for piece in line.pieces if len(piece) > 1)
+    return plot.frame(
+        ident,
+        title,
+        f"{y.title} over {seconds:g} s of " + ", ".join(line.name for line in series) + ".",
+        x,
+        y,
+        height,
+        plot.stripe(*away, x, "ramp", "from the event until it was undone") + lines,
+        shapes().dots([]),
+        [(line.name, line.css, y.at(line.pieces[-1][-1][1])) for line in series if line.pieces],
+        css="time",
+        about=plot.ABOUT,
+    )
+
+
 def sparkline(values: list[Any], low: float, high: float) -> Markup:
     """The rounds of a steady-state check between the limits low and high, which are drawn as a band."""
     floor, ceiling = min(*values, low), max(*values, high)

@@ -19,6 +19,7 @@ from . import (
     cpu,
     drives,
     esxi,
+    events,
     figures,
     flushes,
     load,
@@ -42,6 +43,7 @@ __all__ = [
     "cpu",
     "drives",
     "esxi",
+    "events",
     "figures",
     "flushes",
     "load",
@@ -55,7 +57,7 @@ __all__ = [
     "workers",
 ]
 # In the order in which they are read.
-OF_RUN = (blocks.view, workers.view, matrix.view, drives.view, load.view)
+OF_RUN = (events.view, blocks.view, workers.view, matrix.view, drives.view, load.view)
 
 
 def of_run(report: Report, choices: Choices) -> list[View]:
