@@ -62,7 +62,7 @@ class ActionModule(CollectionAction):
             if clock is None:
                 missed[name] = f"The clocks of {host} and {result['host']} are not known; start the observer on both."
                 continue
-            figures = event_of.figures(result, windows_of(run_dir, name), event, clock)
+            figures = event_of.of_event(result, windows_of(run_dir, name), event, clock)
             if isinstance(figures, str):
                 missed[name] = figures
                 continue

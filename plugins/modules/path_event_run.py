@@ -10,8 +10,8 @@ short_description: Makes an event on the way to a layer and undoes it
 version_added: 1.0.0
 description:
   - The part of M(storlab.testbed.path_event) that runs on the host of the target. Use that one; this one is for trying and repairing.
-  - O(action=arm) leaves a daemon behind that waits until I/O arrives at the target steadily, makes the event, undoes it and notes when. What has to be undone
-    is on record first, so O(action=stop) undoes it when the daemon was killed.
+  - O(action=arm) leaves a daemon behind that waits until I/O arrives at the target steadily, makes the event, undoes it and notes when. A record
+    of the undoing is written first, so O(action=stop) undoes it when the daemon was killed.
 options:
   action:
     description: The action to take. V(events) reports what was noted so far.
@@ -115,8 +115,8 @@ def main():
     options = module.params
     with failures_of(module):
         if options["action"] == "arm":
-            asked = {key: options[key] for key in ("name", "kind", "target", "after_s", "for_s", "deadline_s")}
-            result = path_event.arm(options["testbed_id"], asked, dry_run=module.check_mode)
+            wanted = {key: options[key] for key in ("name", "kind", "target", "after_s", "for_s", "deadline_s")}
+            result = path_event.arm(options["testbed_id"], wanted, dry_run=module.check_mode)
         elif options["action"] == "stop":
             result = path_event.stop(options["testbed_id"], dry_run=module.check_mode)
         else:

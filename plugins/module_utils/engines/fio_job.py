@@ -40,7 +40,7 @@ Rate = Literal["rate_iops", "rate_bytes_s"]
 RATES: tuple[Rate, ...] = ("rate_iops", "rate_bytes_s")
 # fio adds the kind of log to the name that it is given.
 LOG_NAME, WINDOWS_LOG = "windows", "windows_iops.log"
-# The errors of a device that fails, is gone or cannot be reached (EIO, ENXIO, ENODEV, ENOLINK, ETIMEDOUT), as fio wants those of reads and of writes. It
+# The errors of a device that fails, is gone or cannot be reached (EIO, ENXIO, ENODEV, ENOLINK, ETIMEDOUT), for reads and for writes as fio takes them. It
 # has no names for some. Any other ends a job that goes on over errors, too: a file that is too small is a mistake and no failure of storage.
 PATH_ERRORS = ",".join([":".join(map(str, (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOLINK, errno.ETIMEDOUT)))] * 2)
 DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
@@ -515,9 +515,7 @@ def _on_error(workload: Workload, path: object) -> dict[str, object]:
     if "on_error" not in workload or path is None:
         return {}
     if _of_windows(path):
-        raise unsupported(
-            "fio", "on_error", workload["on_error"], "The numbers of its errors are not those of Linux; leave it out."
-        )
+        raise unsupported("fio", "on_error", workload["on_error"], "Errors have other numbers there; leave it out.")
     return {"continue_on_error": "io", "ignore_error": PATH_ERRORS, "error_dump": 1}
 
 

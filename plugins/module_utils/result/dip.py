@@ -29,7 +29,7 @@ SCALES = 4
 class Dip(TypedDict, total=False):
     """Times are in seconds since the event. Without an effect there is no stall, no begin and no end; an end that did not come is absent.
 
-    The stall lies between stall_least_s and stall_most_s: its first and its last interval may have had a pause of their own. The begin and the end are known
+    The stall is stall_least_s to stall_most_s long: its first and its last interval may have had a pause of their own. The begin and the end are known
     to resolution_s. made_up_ios: how many more than expected came after the end, which were waiting in the dip.
     """
 
@@ -49,7 +49,7 @@ def counts_of(rates: Iterable[tuple[float, float]], window: float) -> tuple[floa
     """(begin of the first window, I/Os in one window after another) of the rates in the windows of a log, in which windows without I/O are missing.
 
     rates: (end of a window in ms, I/Os per second in it), of any number of workers and directions. The windows of a log drift a little, so each is
-    shared out over those of an even grid.
+    shared out over the windows of an even grid.
     """
     known = sorted(rates)
     if not known:

@@ -25,7 +25,7 @@ KEPT = (
 )
 
 
-def figures(
+def of_event(
     result: Mapping[str, Any], windows: Mapping[str, Any], event: Mapping[str, Any], clock: Mapping[str, float]
 ) -> dict[str, Any] | str:
     """The key ``event`` of a result (docs/results.md), or why there is none.
@@ -44,8 +44,8 @@ def figures(
     seen = dip(windows["counts"], window_s, begun_s - from_s, uncertain_s)
     if seen is None:
         return "The event came before enough of the load was known, or after it."
-    known: Any = seen
-    found: dict[str, Any] = {
+    of_dip: Any = seen
+    figures: dict[str, Any] = {
         "kind": event["kind"],
         "for_s": round(sum(event["undone_unix_s"]) / 2 - (least + most) / 2, 3),
         "uncertain_s": round(uncertain_s, 3),
@@ -53,22 +53,26 @@ def figures(
         "from_s": round(from_s - begun_s, 3),
         "counts": list(windows["counts"]),
         "failed_ios": result.get("errors", {}).get("total", 0),
-        **{key: known[key] if isinstance(known[key], bool) else round(known[key], 3) for key in KEPT if key in known},
+        **{
+            key: of_dip[key] if isinstance(of_dip[key], bool) else round(of_dip[key], 3)
+            for key in KEPT
+            if key in of_dip
+        },
     }
-    # One figure for tables; its bounds stand beside it.
-    found["stalled_s"] = (
-        round((found["stall_least_s"] + found["stall_most_s"]) / 2, 3) if "stall_least_s" in found else 0.0
+    # One figure for tables, beside its bounds.
+    figures["stalled_s"] = (
+        round((figures["stall_least_s"] + figures["stall_most_s"]) / 2, 3) if "stall_least_s" in figures else 0.0
     )
     first = windows.get("first_error_unix_s")
     if first:
-        found["error_least_s"], found["error_most_s"] = (
+        figures["error_least_s"], figures["error_most_s"] = (
             round(first[0] - begun_s - uncertain_s, 3),
             round(first[1] - begun_s + uncertain_s, 3),
         )
-        found["error_s"] = round((found["error_least_s"] + found["error_most_s"]) / 2, 3)
+        figures["error_s"] = round((figures["error_least_s"] + figures["error_most_s"]) / 2, 3)
     if "verify" in result.get("workload", {}):
-        found["verified"] = result.get("status") == "measured"
-    return found
+        figures["verified"] = result.get("status") == "measured"
+    return figures
 
 
 def name_of(variant: object, repetition: object) -> str:

@@ -133,7 +133,7 @@ class Stall(TypedDict, total=False):
 class Windows(TypedDict, total=False):
     """When I/O was completed, as standstill.seen makes it of a log; runs of earlier versions have no stretches_s.
 
-    Of a workload that goes on over errors there are also the I/Os of each window, the time at which the first window began, and between which times the first
+    A workload that goes on over errors also has the I/Os of each window, the time at which the first window began, and between which times the first
     I/O failed.
     """
 

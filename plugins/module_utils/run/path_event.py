@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An event on the way to a layer, made on the host of the target while another host is measured through it.
 
-A daemon waits until I/O has arrived for a while without a pause, makes the event, and undoes it after its time; its times are those of this host's clock.
-Nothing has to reach this host meanwhile. What has to be undone is on record before it is done, so that it is undone by whoever finds the record: the
+A daemon waits until I/O has arrived for a while without a pause, makes the event, and undoes it after its time; its times are by the clock of this host.
+Nothing has to reach this host at that time. A record of the undoing is written first, and whoever finds it undoes the event: the
 daemon itself, also when it is ended, ``stop`` when the daemon was killed, and a second build, which wants every target of the testbed on.
 
-    <base>/<testbed_id>/event/supervisor.json asked.json undo.json events.jsonl supervisor.log
+    <base>/<testbed_id>/event/supervisor.json wanted.json undo.json events.jsonl supervisor.log
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Clock(NamedTuple):
 
 
 class TargetOff:
-    """The target takes no logins and ends its sessions, as if its server had gone, and is back later. Of the kernel's iSCSI target."""
+    """The target takes no logins and ends its sessions, as if its server had gone, and is back later. It is a target of the kernel's iSCSI server."""
 
     def __init__(self, testbed_id: str, target: str, base: str | None = None, configfs: Configfs | None = None) -> None:
         self.configfs = configfs or Configfs()
@@ -84,24 +84,24 @@ def event_dir(testbed_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's actions
 
 
-def arm(testbed_id: str, asked: dict[str, Any], base: str | None = None, dry_run: bool = False) -> dict[str, object]:
+def arm(testbed_id: str, wanted: dict[str, Any], base: str | None = None, dry_run: bool = False) -> dict[str, object]:
     """Leave a daemon that makes one event.
 
-    asked: {name, kind, target, after_s, for_s, deadline_s}: once I/O has arrived for after_s without a pause, for so long; given up after deadline_s.
+    wanted: {name, kind, target, after_s, for_s, deadline_s}: once I/O has arrived for after_s without a pause, for so long; given up after deadline_s.
     """
-    if asked["kind"] not in EVENTS:
-        raise bad_value("kind", asked["kind"], f"Use one of {', '.join(EVENTS)}.")
+    if wanted["kind"] not in EVENTS:
+        raise bad_value("kind", wanted["kind"], f"Use one of {', '.join(EVENTS)}.")
     for key, least in (("after_s", 1), ("for_s", 0), ("deadline_s", 1)):
-        if asked[key] < least:
-            raise bad_value(key, asked[key], f"Give at least {least} s.")
-    event = EVENTS[asked["kind"]](testbed_id, asked["target"], base)
+        if wanted[key] < least:
+            raise bad_value(key, wanted[key], f"Give at least {least} s.")
+    event = EVENTS[wanted["kind"]](testbed_id, wanted["target"], base)
     if dry_run:
         return {"changed": True}
     folder = event_dir(testbed_id, base)
     _end(testbed_id, folder, base)
     private_folder(base or base_dir(), testbed_id, "event")
-    write_json(os.path.join(folder, "asked.json"), asked)
-    detach(lambda: Daemon(folder, asked, event).run(), folder)
+    write_json(os.path.join(folder, "wanted.json"), wanted)
+    detach(lambda: Daemon(folder, wanted, event).run(), folder)
     return {"changed": True}
 
 
@@ -130,7 +130,7 @@ def stop(testbed_id: str, base: str | None = None, dry_run: bool = False) -> dic
 
 
 def _end(testbed_id: str, folder: str, base: str | None) -> bool:
-    """Whether something was left to be undone. A target that is not ours any more is nobody's to switch on."""
+    """Whether something was left to be undone. A target that is not ours any more stays as it is."""
     if alive(folder):
         end(folder)
     path = os.path.join(folder, UNDO)
@@ -150,25 +150,25 @@ def _end(testbed_id: str, folder: str, base: str | None) -> bool:
 
 
 class Daemon:
-    def __init__(self, folder: str, asked: dict[str, Any], event: TargetOff, clock: Clock | None = None) -> None:
-        self.folder, self.asked, self.event, self.clock = folder, asked, event, clock or Clock()
+    def __init__(self, folder: str, wanted: dict[str, Any], event: TargetOff, clock: Clock | None = None) -> None:
+        self.folder, self.wanted, self.event, self.clock = folder, wanted, event, clock or Clock()
         self.stopping = False
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        entry = {key: self.asked[key] for key in ("name", "kind", "for_s")}
+        entry = {key: self.wanted[key] for key in ("name", "kind", "for_s")}
         if not self._wait_for_traffic():
-            what = f"I/O arrived at the target for {self.asked['after_s']:g} s without a pause"
+            what = f"I/O arrived at the target for {self.wanted['after_s']:g} s without a pause"
             why = f"It was ended before {what}." if self.stopping else f"At no time {what}."
             self._note({**entry, "missed": why})
             return
         path = os.path.join(self.folder, UNDO)
-        write_json(path, {"kind": self.asked["kind"], "target": self.asked["target"]})
+        write_json(path, {"kind": self.wanted["kind"], "target": self.wanted["target"]})
         try:
             begun = self._timed(self.event.do)
-            self._wait(self.asked["for_s"])
+            self._wait(self.wanted["for_s"])
         finally:
             undone = self._timed(self.event.undo)
             os.unlink(path)
@@ -177,7 +177,7 @@ class Daemon:
     def _wait_for_traffic(self) -> bool:
         """Whether I/O has arrived for long enough, before the deadline and before this daemon was asked to end."""
         now_s = self.clock.monotonic_s()
-        deadline_s, begun_s, last_s, seen = now_s + self.asked["deadline_s"], now_s, now_s, self.event.traffic()
+        deadline_s, begun_s, last_s, seen = now_s + self.wanted["deadline_s"], now_s, now_s, self.event.traffic()
         while not self.stopping and now_s < deadline_s:
             self.clock.sleep(LOOK_S)
             now_s, counted = self.clock.monotonic_s(), self.event.traffic()
@@ -185,7 +185,7 @@ class Daemon:
                 begun_s = now_s
             if counted != seen:
                 last_s, seen = now_s, counted
-                if now_s - begun_s >= self.asked["after_s"]:
+                if now_s - begun_s >= self.wanted["after_s"]:
                     return True
         return False
 

@@ -149,7 +149,27 @@ def _layer(name: str, layers: Mapping[str, Any]) -> dict[str, Any]:
             "Name a disk of an initiator that raw benchmarks may overwrite, on a target of the kernel's iSCSI server that the testbed made: "
             f"{', '.join(sorted(fit)) or 'this testbed has none'}.",
         )
+    _refuse_others(chosen, layers)
     return chosen
+
+
+def _refuse_others(chosen: Mapping[str, Any], layers: Mapping[str, Any]) -> None:
+    """A target goes with all of its LUNs, and a file system on one of them would lose writes."""
+    target = chosen["identity"]["target_iqn"]
+    others = sorted(
+        name
+        for name, layer in layers.items()
+        if layer.get("identity", {}).get("target_iqn") == target
+        and layer.get("kind") == "initiator"
+        and layer.get("purpose") != "scratch"
+    )
+    if others:
+        raise bad_value(
+            f"{NAME}.layer",
+            chosen["name"],
+            f"Its target {target} also has {', '.join(others)}, which keeps data and would be lost for that time; "
+            "measure a testbed of disks without datastores.",
+        )
 
 
 def _fits(layer: Mapping[str, Any], layers: Mapping[str, Any]) -> bool:

@@ -139,6 +139,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **DICT,
         "description": "The baseline and the candidate that the playbook gate measures in turns (docs/comparison.md).",
     },
+    "testbed_failover": {
+        **DICT,
+        "description": "The settings and events that the playbook failover measures in turns (docs/failover.md).",
+    },
     "testbed_under_test": {**LIST, "description": "Facts that are meant to differ between two runs."},
     "testbed_compare_fail_on": {**LIST, "description": "Verdicts that make compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},

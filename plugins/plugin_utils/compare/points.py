@@ -62,7 +62,7 @@ KNOWN = {
         Metric("mhz_per_iops", ("cpu", "mhz_per_iops"), False),
         Metric("running_percent", ("stall", "running_percent"), True, quiet=100.0),
         Metric("stall_longest_s", ("stall", "longest_s"), False, floor=0.1, quiet=0.0),
-        # Of a run of the playbook failover.
+        # The playbook failover measures these.
         Metric("event_stalled_s", ("event", "stalled_s"), False, floor=0.1),
         Metric("event_error_s", ("event", "error_s"), True),
         Metric("event_recovered_s", ("event", "recovered_s"), False, floor=0.1),

@@ -115,6 +115,14 @@ def test_of_several_disks_one_has_to_be_named():
     assert failover.plan({"layer": "initiator-two"}, two)["layer"] == "initiator-two"
 
 
+def test_a_target_with_a_disk_that_keeps_data_is_not_switched_off():
+    kept = {**layers()["initiator-bench"], "name": "initiator-ds1", "purpose": "data"}
+    with pytest.raises(Failure, match="also has initiator-ds1, which keeps data"):
+        failover.plan({}, {**layers(), "initiator-ds1": kept})
+    elsewhere = {**kept, "identity": {"target_iqn": "iqn.2026-01.lab.example:other", "lun": 0}}
+    assert failover.plan({}, {**layers(), "initiator-ds1": elsewhere})["layer"] == "initiator-bench"
+
+
 # ---------------------------------------------------------------- the results
 
 

@@ -49,6 +49,7 @@ CHANGING = {
     "benchmark_many.yml": "benchmark of many hosts",
     "build.yml": "build",
     "database.yml": "benchmark",
+    "failover.yml": "failover",
     "os_installation.yml": "installation",
     "rebuild.yml": "rebuild",
     "teardown.yml": "teardown",

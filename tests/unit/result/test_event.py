@@ -40,7 +40,7 @@ def result(total: int = 0, **workload) -> dict:
 @pytest.mark.parametrize("stall_s", [5.0, 10.0, 20.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_planted_stall_is_found_by_the_clock_of_another_host(stall_s, seed):
-    found = event.figures(result(), windows(stall_s, seed), made(), CLOCK)
+    found = event.of_event(result(), windows(stall_s, seed), made(), CLOCK)
     assert found["affected"] and found["stall_least_s"] <= stall_s <= found["stall_most_s"]
     assert found["stalled_s"] == pytest.approx(stall_s, abs=1.0)
     assert found["recovered_s"] == pytest.approx(stall_s, abs=1.0)
@@ -50,7 +50,7 @@ def test_a_planted_stall_is_found_by_the_clock_of_another_host(stall_s, seed):
 
 
 def test_an_event_without_effect_has_a_stall_of_no_length():
-    found = event.figures(result(), windows(), made(), CLOCK)
+    found = event.of_event(result(), windows(), made(), CLOCK)
     assert (found["affected"], found["stalled_s"], found["failed_ios"]) == (False, 0.0, 0)
     assert "missing_ios" not in found and "recovered_s" not in found
 
@@ -59,7 +59,7 @@ def test_an_event_without_effect_has_a_stall_of_no_length():
 def test_the_time_until_io_failed_is_between_its_bounds(timeout_s):
     first_s = FROM_UNIX_S + EVENT_S + timeout_s
     noted = windows(30.0, first_error_unix_s=[first_s - 0.2, first_s + 0.05])
-    found = event.figures(result(7, verify="crc32c"), noted, made(30.0), CLOCK)
+    found = event.of_event(result(7, verify="crc32c"), noted, made(30.0), CLOCK)
     assert found["error_least_s"] <= timeout_s <= found["error_most_s"]
     assert found["error_s"] == pytest.approx(timeout_s, abs=0.2)
     assert (found["failed_ios"], found["verified"]) == (7, True)
@@ -67,7 +67,7 @@ def test_the_time_until_io_failed_is_between_its_bounds(timeout_s):
 
 def test_data_that_differ_are_not_verified():
     failed = {**result(verify="crc32c"), "status": "failed"}
-    assert event.figures(failed, windows(5.0), made(), CLOCK)["verified"] is False
+    assert event.of_event(failed, windows(5.0), made(), CLOCK)["verified"] is False
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_data_that_differ_are_not_verified():
     ],
 )
 def test_without_an_event_in_the_load_it_is_said_why(noted, happened, word):
-    assert word in event.figures(result(), noted, happened, CLOCK)
+    assert word in event.of_event(result(), noted, happened, CLOCK)

@@ -17,7 +17,7 @@ from ..tables import Field, Table, cell, words
 from .base import Choices, Panel, Picture, View, numbered
 
 LEAD = (
-    "A steady load while a target was switched off and on again. The times of the event are those of another host; each line is a round, set to its event, "
+    "A steady load while a target was switched off and on again. Another host noted the times of the event; each line is a round, set to its event, "
     "and the band lasts from the event until it was undone. The stall is the longest stretch without any I/O, between two bounds."
 )
 
