@@ -415,7 +415,9 @@ def _answered(record: dict[str, object]) -> dict[str, object]:
     for name in (*schema.DIRECTIONS, "trim"):
         part: Any = record.get(name)
         ios = number_at(part, "total_ios") if isinstance(part, dict) else None
-        latency = next((part[key] for key in ("lat_ns", "clat_ns") if ios and isinstance(part.get(key), dict)), {})
+        latency: dict[str, object] = next(
+            (part[key] for key in ("lat_ns", "clat_ns") if ios and isinstance(part.get(key), dict)), {}
+        )
         known = number_at(latency, "N")
         if ios and known is not None and known < ios:
             answered[name] = {**part, "total_ios": known, "iops": (number_at(part, "iops") or 0) * known / ios}

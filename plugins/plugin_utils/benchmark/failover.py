@@ -39,37 +39,11 @@ def plan(given: Mapping[str, Any], layers: Mapping[str, Any]) -> dict[str, Any]:
 
     variants: [{name, vars: {setting, event}}] for the role benchmark, without the tasks that bring a host to them. Failure 'bad_value' names what is wrong.
     """
-    if not isinstance(given, dict):
-        raise bad_value(NAME, given, "Give a mapping; docs/failover.md has its keys.")
-    for key in given:
-        if key not in USUAL:
-            raise bad_value(f"{NAME}.{key}", given[key], f"There is no such key; use {', '.join(USUAL)}.")
-    wanted = {**USUAL, **given}
-    for key, least in (
-        ("rounds", 1),
-        ("rate_iops", 1),
-        ("queue_depth", 1),
-        ("before_s", LEAST_BEFORE_S),
-        ("rest_s", LEAST_REST_S),
-    ):
-        wanted[key] = _number(f"{NAME}.{key}", wanted[key], least)
-    settings = {
-        name: {
-            word: _number(f"{NAME}.settings.{name}.{word}", value, SETTINGS[word])
-            for word, value in _words(f"{NAME}.settings.{name}", setting, SETTINGS).items()
-        }
-        for name, setting in _named(f"{NAME}.settings", wanted["settings"]).items()
-    }
-    events = {
-        name: _event(f"{NAME}.events.{name}", event)
-        for name, event in _named(f"{NAME}.events", wanted["events"]).items()
-    }
-    if not events:
-        raise bad_value(f"{NAME}.events", wanted["events"], "Give at least one event.")
+    wanted = checked(given)
+    settings, events = wanted["settings"], wanted["events"]
     layer = _layer(wanted["layer"], layers)
     target = layers[layer["parent"]]
     longest_s = wanted["before_s"] + max(event["for_s"] for event in events.values()) + wanted["rest_s"]
-    block_bytes = parse_size(wanted["block_size"], f"{NAME}.block_size")
     return {
         "layer": layer["name"],
         "host": layer["host"],
@@ -86,19 +60,57 @@ def plan(given: Mapping[str, Any], layers: Mapping[str, Any]) -> dict[str, Any]:
             for event in events
             for setting in settings or {"": {}}
         ],
-        "workload": {
-            "block_size": wanted["block_size"],
-            "read_percent": 0,
-            "random_percent": 100,
-            "queue_depth": wanted["queue_depth"],
-            "rate_iops": wanted["rate_iops"],
-            "rate_process": "poisson",
-            "io_bytes": wanted["rate_iops"] * longest_s * block_bytes,
-            # The longest that it may take, with all that had to wait.
-            "runtime_s": 2 * longest_s,
-            "verify": "crc32c",
-            "on_error": "continue",
-        },
+        "workload": _workload(wanted, longest_s),
+    }
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The complete description."""
+    if not isinstance(given, dict):
+        raise bad_value(NAME, given, "Give a mapping; docs/failover.md has its keys.")
+    for key in given:
+        if key not in USUAL:
+            raise bad_value(f"{NAME}.{key}", given[key], f"There is no such key; use {', '.join(USUAL)}.")
+    wanted = {**USUAL, **given}
+    for key, least in (
+        ("rounds", 1),
+        ("rate_iops", 1),
+        ("queue_depth", 1),
+        ("before_s", LEAST_BEFORE_S),
+        ("rest_s", LEAST_REST_S),
+    ):
+        wanted[key] = _number(f"{NAME}.{key}", wanted[key], least)
+    wanted["settings"] = {
+        name: {
+            word: _number(f"{NAME}.settings.{name}.{word}", value, SETTINGS[word])
+            for word, value in _words(f"{NAME}.settings.{name}", setting, SETTINGS).items()
+        }
+        for name, setting in _named(f"{NAME}.settings", wanted["settings"]).items()
+    }
+    wanted["events"] = {
+        name: _event(f"{NAME}.events.{name}", event)
+        for name, event in _named(f"{NAME}.events", wanted["events"]).items()
+    }
+    parse_size(wanted["block_size"], f"{NAME}.block_size")
+    if not wanted["events"]:
+        raise bad_value(f"{NAME}.events", wanted["events"], "Give at least one event.")
+    return wanted
+
+
+def _workload(wanted: Mapping[str, Any], longest_s: int) -> dict[str, Any]:
+    """A load that lasts so long where nothing happens."""
+    return {
+        "block_size": wanted["block_size"],
+        "read_percent": 0,
+        "random_percent": 100,
+        "queue_depth": wanted["queue_depth"],
+        "rate_iops": wanted["rate_iops"],
+        "rate_process": "poisson",
+        "io_bytes": wanted["rate_iops"] * longest_s * parse_size(wanted["block_size"]),
+        # The longest that it may take, with all that had to wait.
+        "runtime_s": 2 * longest_s,
+        "verify": "crc32c",
+        "on_error": "continue",
     }
 
 
@@ -173,11 +185,12 @@ def _refuse_others(chosen: Mapping[str, Any], layers: Mapping[str, Any]) -> None
 
 
 def _fits(layer: Mapping[str, Any], layers: Mapping[str, Any]) -> bool:
+    """Whether it is a disk of open-iscsi on an own target. Who made the target is known on its host alone, which refuses a wrong one (path_event.py)."""
     target = layers.get(str(layer.get("parent")), {})
     return (
         layer.get("kind") == "initiator"
         and layer.get("purpose") == "scratch"
         and "target_iqn" in layer.get("identity", {})
+        and (layer.get("detail") or {}).get("provider") == "open_iscsi"
         and target.get("kind") == "target"
-        and (target.get("detail") or {}).get("provider") == "lio"
     )

@@ -23,7 +23,7 @@ def layers(**changes) -> dict:
         "name": "target-bench",
         "kind": "target",
         "host": "target01",
-        "detail": {"provider": "lio"},
+        "detail": {"provider": "open_iscsi"},
         "identity": {},
     }
     disk = {
@@ -32,6 +32,7 @@ def layers(**changes) -> dict:
         "host": "hypervisor01",
         "parent": "target-bench",
         "purpose": "scratch",
+        "detail": {"provider": "open_iscsi"},
         "identity": {"target_iqn": IQN, "lun": 0},
     }
     return {
@@ -98,7 +99,7 @@ def test_what_cannot_be_measured_is_refused_by_its_name(words, variable):
         {"disk": {"purpose": "data"}},
         {"disk": {"kind": "datastore"}},
         {"disk": {"parent": None}},
-        {"target": {"detail": {"provider": "tgt"}}},
+        {"disk": {"detail": {"provider": "nvme_tcp"}}},
         # Storage that was there before the testbed has no layer of the testbed's target below it.
         {"disk": {"parent": "theirs"}},
     ],
