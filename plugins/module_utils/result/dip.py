@@ -88,7 +88,7 @@ def dip(counts: Sequence[int], interval_s: float, event_s: float, uncertain_s: f
     begin_s = first * interval_s - event_s
     known: Dip = {"steady_iops": mean / interval_s, "resolution_s": width * interval_s, "affected": False}
     stall = _stall(after, mean / bundle)
-    low = _low(after, mean, bundle, width)
+    low = _low(after, mean, len(before), bundle, width)
     if stall:
         place, length = stall
         known["stall_least_s"] = length * interval_s
@@ -102,10 +102,12 @@ def dip(counts: Sequence[int], interval_s: float, event_s: float, uncertain_s: f
     known["affected"] = True
     known["begun_s"] = max(0.0, begin_s + start * interval_s)
     known["missing_ios"] = max(0.0, mean * (end - start) - sum(after[start:end]))
-    # It is back when a stretch has passed as long as the one that showed it low. At the end of the series nothing shows that.
-    if len(after) - end >= low[end - 1]:
+    # It is back when so much has passed as the stretch that showed it low, and all of that together is not low. At the end of the series nothing shows that.
+    rest = after[end:]
+    whole, share = (sum(rest) + sum(before)) / bundle, len(rest) / (len(rest) + len(before))
+    if len(rest) >= low[end - 1] and at_most(sum(rest) / bundle, whole, share) >= CHANCE:
         known["recovered_s"] = max(0.0, begin_s + end * interval_s)
-        known["made_up_ios"] = max(0.0, sum(after[end:]) - mean * (len(after) - end))
+        known["made_up_ios"] = max(0.0, sum(rest) - mean * len(rest))
     return known
 
 
@@ -121,11 +123,12 @@ def _stall(counts: Sequence[int], expected: float) -> tuple[int, int] | None:
     return (place, longest) if longest and by_chance < CHANCE else None
 
 
-def _low(counts: Sequence[int], mean: float, bundle: float, width: int) -> dict[int, int]:
+def _low(counts: Sequence[int], mean: float, before: int, bundle: float, width: int) -> dict[int, int]:
     """{interval: length of the stretch that shows it} of the stretches with fewer I/Os than chance leaves, without the ends that have their share.
 
     Short stretches show a stall to the interval. A rate that is a little too low is seen in longer ones alone, in which what is known counts as it should be,
-    so that they do not make a short dip longer.
+    so that they do not make a short dip longer. before: how many intervals the mean is of; the rate is known from them no better than chance lets it be, which
+    matters in stretches as long as they are.
     """
     low: dict[int, int] = {}
     expected = [float(count) for count in counts]
@@ -135,7 +138,8 @@ def _low(counts: Sequence[int], mean: float, bundle: float, width: int) -> dict[
         fresh: set[int] = set()
         for start in range(stretches):
             number = sum(expected[start : start + length])
-            if at_most(number / bundle, mean * length / bundle) * stretches * len(lengths) < CHANCE:
+            whole = number / bundle + mean * before / bundle
+            if at_most(number / bundle, whole, length / (length + before)) * stretches * len(lengths) < CHANCE:
                 own = [place for place in range(start, start + length) if expected[place] < mean]
                 fresh |= set(range(own[0], own[-1] + 1))
         for place in fresh:
@@ -144,11 +148,27 @@ def _low(counts: Sequence[int], mean: float, bundle: float, width: int) -> dict[
     return low
 
 
-def at_most(number: float, expected: float) -> float:
-    """The probability of so many arrivals or fewer where so many are expected (Poisson)."""
-    total, term = 0.0, -expected
-    for each in range(math.floor(number) + 1):
-        if each:
-            term += math.log(expected / each)
-        total += math.exp(term)
+def at_most(number: float, whole: float, share: float) -> float:
+    """The probability that of so many independent arrivals so many or fewer fall into a share of the time (binomial distribution).
+
+    Of arrivals by chance (Poisson) in two times, those in one of them are distributed so whatever the rate is.
+    """
+    number, whole = math.floor(number), math.floor(whole)
+    if number >= whole * share:
+        # Such a number is not low; so much is certain, and enough.
+        return 1.0
+    term = (
+        math.lgamma(whole + 1)
+        - math.lgamma(number + 1)
+        - math.lgamma(whole - number + 1)
+        + number * math.log(share)
+        + (whole - number) * math.log1p(-share)
+    )
+    total, odds = 0.0, (1 - share) / share
+    term = math.exp(term)
+    # Below the mean each term is less than the one above it.
+    while number >= 0 and term > 1e-9 * total:
+        total += term
+        term *= number / (whole - number + 1) * odds
+        number -= 1
     return min(total, 1.0)

@@ -107,10 +107,29 @@ def test_too_little_before_or_after_the_event_says_nothing(counts, event_s):
 
 
 @pytest.mark.parametrize(
-    ("number", "expected", "probability"), [(0, 1.0, 0.367879), (2, 2.0, 0.676676), (9, 20.0, 0.004995)]
+    ("number", "whole", "share", "probability"),
+    [(0, 10, 0.1, 0.348678), (2, 10, 0.5, 0.0546875), (2, 20, 0.25, 0.091260), (12, 10, 0.5, 1.0), (6, 10, 0.5, 1.0)],
 )
-def test_probabilities_are_those_of_tables(number, expected, probability):
-    assert at_most(number, expected) == pytest.approx(probability, rel=1e-4)
+def test_probabilities_are_those_of_tables(number, whole, share, probability):
+    assert at_most(number, whole, share) == pytest.approx(probability, rel=1e-4)
+
+
+def test_a_rate_that_is_known_from_a_short_time_is_not_held_against_a_long_one():
+    """20 s before the event and 88 s after it, all by chance: in no more series than that allows is there a dip."""
+    wrong = []
+    for seed in range(300):
+        moments = arrivals(seed, 50.0, 108.0)
+        seen = dip(counted(moments, 0.9, 108.0), 0.9, 20.0)
+        wrong += [seed] if seen["affected"] else []
+    assert len(wrong) <= 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_a_stall_the_rate_is_back_even_where_the_rate_before_it_was_high_by_chance(seed):
+    kept = [moment for moment in arrivals(seed, 50.0, 108.0) if not 20 <= moment < 50]
+    seen = dip(counted(kept, 0.9, 108.0), 0.9, 20.0)
+    # To a stretch of four intervals, in which the one that the stall ended in was.
+    assert seen["recovered_s"] == pytest.approx(30, abs=3.6)
 
 
 # ---------------------------------------------------------------- out of a log
