@@ -45,30 +45,34 @@ class Dip(TypedDict, total=False):
     made_up_ios: float
 
 
-def counts_of(rates: Iterable[tuple[float, float]], window: float) -> tuple[float, list[int]]:
-    """(begin of the first window, I/Os in one window after another) of the rates in the windows of a log, in which windows without I/O are missing.
+def counts_of(rates: Iterable[tuple[float, float]], window: float) -> tuple[float, float, list[int]]:
+    """(begin of the first window, true length of one, I/Os in one window after another) of the rates in the windows of a log, in ms.
 
-    rates: (end of a window in ms, I/Os per second in it), of any number of workers and directions. The windows of a log drift a little, so each is
-    shared out over the windows of an even grid.
+    rates: (end of a window in ms, I/Os per second in it), of any number of workers and directions. Windows without I/O are missing, and each comes a
+    little late, so that after some hundred they are one off an even grid: their order decides. An I/O stays in the window that it was counted in.
     """
     known = sorted(rates)
     if not known:
-        return 0.0, []
-    begin = known[0][0] - window
-    shares = [0.0] * math.ceil((known[-1][0] - begin) / window)
+        return 0.0, window, []
+    # The windows that follow each other show it; a stall is many windows long.
+    apart = [
+        later - end for (end, _rate), (later, _next) in zip(known, known[1:]) if round((later - end) / window) == 1
+    ]
+    true = statistics.fmean(apart) if apart else window
+    shares, last = [0.0], known[0][0]
     for end, rate in known:
-        place, part = divmod((end - window - begin) / window, 1)
-        number = rate * window / 1000
-        shares[int(place)] += number * (1 - part)
-        if part:
-            shares[int(place) + 1] += number * part
+        missed = round((end - last) / true)
+        if missed:
+            shares += [0.0] * missed
+            last = end
+        shares[-1] += rate * window / 1000
     counts, total, before = [], 0.0, 0
     for share in shares:
-        # Rounded over all of them, so that none is lost.
+        # Rounded over all of them, so that none is lost; one with I/O keeps some.
         total += share
-        counts.append(round(total) - before)
-        before = round(total)
-    return begin, counts
+        counts.append(max(round(total) - before, 1 if share else 0))
+        before += counts[-1]
+    return known[0][0] - true, true, counts
 
 
 def dip(counts: Sequence[int], interval_s: float, event_s: float, uncertain_s: float = 0.0) -> Dip | None:

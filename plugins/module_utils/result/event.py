@@ -40,7 +40,7 @@ def of_event(
     least, most = event["begun_unix_s"]
     begun_s = (least + most) / 2 - clock["clock_offset_s"]
     uncertain_s = (most - least) / 2 + clock["clock_uncertain_s"]
-    window_s, from_s = windows["window_s"], windows["counts_from_unix_s"]
+    window_s, from_s = windows["counts_window_s"], windows["counts_from_unix_s"]
     seen = dip(windows["counts"], window_s, begun_s - from_s, uncertain_s)
     if seen is None:
         return "The event came before enough of the load was known, or after it."

@@ -146,6 +146,7 @@ class Windows(TypedDict, total=False):
     stretches_s: list[float]
     counts: list[int]
     counts_from_unix_s: float
+    counts_window_s: float
     first_error_unix_s: list[float]
 
 

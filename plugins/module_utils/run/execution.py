@@ -222,10 +222,16 @@ class Execution:
         if not self.counted:
             return standstill.seen(self.engine.moments_ms(text), log_ms)
         rates = self.engine.counted(text, self.counted)
-        begin, counts = dip.counts_of(rates, log_ms)
+        begin, true_ms, counts = dip.counts_of(rates, log_ms)
         windows = standstill.seen([end - begin for end, _rate in rates], log_ms)
         if windows:
-            windows.update({"counts": counts, "counts_from_unix_s": round(begin / 1000, 3)})
+            windows.update(
+                {
+                    "counts": counts,
+                    "counts_from_unix_s": round(begin / 1000, 3),
+                    "counts_window_s": round(true_ms / 1000, 6),
+                }
+            )
             windows.update({"first_error_unix_s": self.first_error_unix_s} if self.first_error_unix_s else {})
         return windows
 

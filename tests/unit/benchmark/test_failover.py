@@ -147,7 +147,7 @@ def run(tmp_path, monkeypatch):
     }
     (point / "result.json").write_text(json.dumps(result), encoding="utf-8")
     counts = [25] * 40 + [0] * 20 + [25] * 80
-    windows = {"window_s": 0.5, "counts": counts, "counts_from_unix_s": 1000.0, "first_error_unix_s": [1024.9, 1025.1]}
+    windows = {"counts_window_s": 0.5, "counts": counts, "counts_from_unix_s": 1000.0, "first_error_unix_s": [1024.9, 1025.1]}
     (point / "meta.json").write_text(json.dumps({"windows": [windows]}), encoding="utf-8")
     run_folder.remember_clock(str(run_dir), "target01", {"offset_s": 100.0, "uncertain_s": 0.02})
     run_folder.remember_clock(str(run_dir), "hypervisor01", {"offset_s": -50.0, "uncertain_s": 0.03})

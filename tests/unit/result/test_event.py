@@ -19,7 +19,7 @@ def windows(stall_s: float = 0.0, seed: int = 1, **more) -> dict:
     while (now_s := now_s + generator.expovariate(RATE)) < END_S:
         if not EVENT_S <= now_s < EVENT_S + stall_s:
             counts[int(now_s / WINDOW_S)] += 1
-    return {"window_s": WINDOW_S, "counts": counts, "counts_from_unix_s": FROM_UNIX_S, **more}
+    return {"counts_window_s": WINDOW_S, "counts": counts, "counts_from_unix_s": FROM_UNIX_S, **more}
 
 
 def made(for_s: float = 15.0) -> dict:

@@ -133,6 +133,7 @@ def test_of_a_workload_that_goes_on_the_counts_and_the_first_error_are_kept(run,
     run.go(plan, f"echo 'fio: {word}' >&2; printf '{LOG}' > windows_iops.log; cat $GOOD > fio.json")
     (windows,) = run.meta(plan["points"][0])["windows"]
     assert (windows["counts"], windows["counts_from_unix_s"]) == ([10, 8, 0, 0, 12], FIRST_MS / 1000 - 0.2)
+    assert windows["counts_window_s"] == 0.2
     assert (windows["window_s"], windows["longest_s"], windows["longest_at_s"]) == (0.2, 0.4, 0.4)
     noted = windows.get("first_error_unix_s")
     if fails:
@@ -148,7 +149,7 @@ def test_of_another_workload_no_counts_are_kept(run, disk):
     run.go(plan, "echo 'fio: io_u error' >&2; printf '200, 50, 0, 0, 0\\n' > windows_iops.log; cat $GOOD > fio.json")
     (windows,) = run.meta(plan["points"][0])["windows"]
     assert windows["busy"] == 1
-    assert not {"counts", "counts_from_unix_s", "first_error_unix_s"} & set(windows)
+    assert not {"counts", "counts_from_unix_s", "counts_window_s", "first_error_unix_s"} & set(windows)
 
 
 def over_nfs(disk: dict, detail: dict, drop_caches: bool = True) -> dict:
