@@ -35,6 +35,10 @@ def events() -> dict:
     return by_variant
 
 
+def every(events: dict) -> list:
+    return [event for rounds in events.values() for event in rounds]
+
+
 def test_every_setting_was_measured_in_every_round(events):
     assert {name: len(rounds) for name, rounds in events.items()} == dict.fromkeys(
         ("away-5s", "away-10s", "away-20s", "away-120s"), ROUNDS
@@ -55,7 +59,7 @@ def test_with_a_longer_time_out_no_io_fails(events):
 
 
 def test_the_stall_is_of_the_event(events):
-    for event in sum(events.values(), []):
+    for event in every(events):
         assert AWAY_S - 1 <= event["for_s"] <= AWAY_S + 2
         assert event["stall_most_s"] >= AWAY_S and event["stall_least_s"] <= AWAY_S + AGAIN_S
         assert event["recovered_s"] <= AWAY_S + AGAIN_S + NOTICED_S
@@ -63,4 +67,4 @@ def test_the_stall_is_of_the_event(events):
 
 
 def test_all_that_was_answered_is_there(events):
-    assert all(event["verified"] for event in sum(events.values(), []))
+    assert all(event["verified"] for event in every(events))

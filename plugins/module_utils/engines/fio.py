@@ -19,10 +19,11 @@ from ..core.times import utc
 from ..result import result as schema
 from ..result.schema import Measured, Part
 from ..workload.point import Server
-from ..workload.workload import Direction, Workload, directions
+from ..workload.workload import Workload, directions
 from . import fio_latency, fio_options
 from .fio_documents import first_line, parse
 from .fio_figures import RATE_TOLERANCE, direction_of, flushes_of, number_at, rates_disagree, text_at, unreadable
+from .fio_figures import log_rates as log_rates
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
 from .fio_job import check as check
 from .fio_job import escape as escape
@@ -561,17 +562,6 @@ def log_moments_ms(text: str) -> list[int]:
 
 
 _LOG_LINE = re.compile(r"\d{1,12}, *\d")
-
-
-def log_rates(text: str, wanted: Sequence[Direction]) -> list[tuple[int, float]]:
-    """(end of a window in ms since 1970, I/Os per second in it) of a log of fio with that clock; a line that breaks off is left out."""
-    numbers = {str(schema.DIRECTIONS.index(name)) for name in wanted}
-    lines = (match.groups() for match in map(_RATE_LINE.match, text.splitlines()) if match)
-    return [(int(end), float(rate)) for end, rate, number in lines if number in numbers]
-
-
-# Time, value, direction, block size.
-_RATE_LINE = re.compile(r"(\d{13}), *(\d+), *(\d), *\d")
 
 # ---------------------------------------------------------------- live progress
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 from ..core.failure import Failure
 from ..result import histogram
 from ..result import result as schema
 from ..result.schema import Figures, Latency
+from ..workload.workload import Direction
 from .fio_job import SYNCHRONOUS
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
 from .fio_job import check as check
@@ -200,3 +202,14 @@ def unreadable(where: str, value: object) -> Failure:
         "Measure again; the file is damaged or not from fio.",
         key=where,
     )
+
+
+def log_rates(text: str, wanted: Sequence[Direction]) -> list[tuple[int, float]]:
+    """(end of a window in ms since 1970, I/Os per second in it) of a log of fio with that clock; a line that breaks off is left out."""
+    numbers = {str(schema.DIRECTIONS.index(name)) for name in wanted}
+    lines = (match.groups() for match in map(_RATE_LINE.match, text.splitlines()) if match)
+    return [(int(end), float(rate)) for end, rate, number in lines if number in numbers]
+
+
+# Time, value, direction, block size.
+_RATE_LINE = re.compile(r"(\d{13}), *(\d+), *(\d), *\d")

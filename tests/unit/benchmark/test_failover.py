@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of failover: every setting with every event, a load that lasts long enough, and no target but one that the testbed made; what was added to results."""
+"""The plan of failover: every setting with every event, a load that lasts long enough, and no target but an own one; the figures in results."""
 
 from __future__ import annotations
 
@@ -147,7 +147,12 @@ def run(tmp_path, monkeypatch):
     }
     (point / "result.json").write_text(json.dumps(result), encoding="utf-8")
     counts = [25] * 40 + [0] * 20 + [25] * 80
-    windows = {"counts_window_s": 0.5, "counts": counts, "counts_from_unix_s": 1000.0, "first_error_unix_s": [1024.9, 1025.1]}
+    windows = {
+        "counts_window_s": 0.5,
+        "counts": counts,
+        "counts_from_unix_s": 1000.0,
+        "first_error_unix_s": [1024.9, 1025.1],
+    }
     (point / "meta.json").write_text(json.dumps({"windows": [windows]}), encoding="utf-8")
     run_folder.remember_clock(str(run_dir), "target01", {"offset_s": 100.0, "uncertain_s": 0.02})
     run_folder.remember_clock(str(run_dir), "hypervisor01", {"offset_s": -50.0, "uncertain_s": 0.03})
