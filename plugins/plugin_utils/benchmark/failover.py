@@ -19,7 +19,7 @@ USUAL: dict[str, Any] = {
     # Without settings the initiator stays as it is.
     "settings": {},
     "events": {"dropped": {"for_s": 0}, "away": {"for_s": 20}},
-    "rounds": 3,
+    "rounds": 4,
     "rate_iops": 50,
     "block_size": "4k",
     "queue_depth": 4,

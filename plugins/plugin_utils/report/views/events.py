@@ -61,7 +61,8 @@ def _panel(ident: str, layer: str, variant: str, points: list[dict[str, Any]], c
     values = [value for line in lines for piece in line.pieces for _t_s, value in piece]
     seconds_s = max(t_s for line in lines for piece in line.pieces for t_s, _value in piece)
     away_s = statistics.median(point["event"]["for_s"] for point in points)
-    heading = f"{layer}, {variant}" if variant else layer
+    # A layer that was measured in several variants has its variant in its name already.
+    heading = layer if not variant or layer.endswith(f"({variant})") else f"{layer}, {variant}"
     chart = charts.dip_chart(
         ident,
         f"IOPS around the event, {heading}",
@@ -91,7 +92,9 @@ def _note(points: list[dict[str, Any]]) -> str:
     """The range over the rounds in a sentence, and what became of the data."""
     events = [point["event"] for point in points]
     stalls = [event["stalled_s"] for event in events]
-    text = f"The longest stall is {seconds(min(stalls))} to {seconds(max(stalls))}, median {seconds(statistics.median(stalls))}, in {len(events)} rounds."
+    text = f"The longest stall is {seconds(min(stalls))}."
+    if len(stalls) > 1:
+        text = f"The longest stall is {seconds(min(stalls))} to {seconds(max(stalls))}, median {seconds(statistics.median(stalls))}, in {len(stalls)} rounds."
     failed = sum(event["failed_ios"] for event in events)
     text += f" {failed:.0f} I/Os failed." if failed else " No I/O failed."
     late = sum("recovered_s" not in event for event in events if event["affected"])
