@@ -6,7 +6,7 @@ PYTHON ?= python3
 SCENARIO ?= chain
 INVENTORY ?= inventories/embedded
 # Not part of `make test`, which takes long enough: `make molecule SCENARIO=iscsi` runs one.
-LEFT_OUT := bystanders cache_providers cache_tier e1 e2 e3 e4 e5 engine esxi existing_guests existing_whole failover first_lab iscsi links multipath nvme raid ramdisk scale
+LEFT_OUT := bystanders cache_providers cache_tier e1 e2 e3 e4 e5 engine esxi existing_guests existing_whole failover first_lab iscsi links multipath nfs nvme raid ramdisk scale
 # How many processes run tests at once.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv

@@ -284,6 +284,10 @@ options:
             description: Version of NFS. By default V(4.2).
             type: str
             choices: ["3", "4.2"]
+          nconnect:
+            description: How many connections to its target the mount has, from 1 to 16. Mounts from one target share them, so all of them take the same
+              number. By default that of the kernel, which is one.
+            type: int
           server:
             description: NFS server.
             type: str

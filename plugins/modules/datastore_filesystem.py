@@ -83,6 +83,11 @@ options:
         type: str
         choices: ["3", "4.2"]
         default: "4.2"
+      nconnect:
+        description:
+          - How many connections to the server the mount has, from 1 to 16, proven after it is mounted. Without it the number is that of the kernel.
+          - The kernel gives all mounts of a server by one version the same connections. A mount that would get another number so is refused.
+        type: int
       mount_point:
         description: Where it is mounted. Folders that are missing are made, and removed again.
         type: path

@@ -168,7 +168,8 @@ class Rooted:
         answer = self.command(argv)
         code, output = answer if isinstance(answer, tuple) else (0, answer or "")
         if code not in ok:
-            raise Failure("command_failed", f"{what or argv[0]}: exit {code}.", "Look.", exit_code=code)
+            message = f", {output}" if output else ""
+            raise Failure("command_failed", f"{what or argv[0]}: exit {code}{message}.", "Look.", exit_code=code)
         return SimpleNamespace(returncode=code, stdout=output, stderr=self.complains)
 
     def kill(self, pid: int, number: int) -> None:

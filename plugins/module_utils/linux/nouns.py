@@ -271,6 +271,7 @@ class Store(TypedDict, total=False):
     server: Any
     export: Any
     nfs_version: str
+    nconnect: int | None
     benchmark_file_mib: int
     benchmark_files: int
     benchmark_bytes: int

@@ -211,6 +211,7 @@ class DatastoresDatastoreOption(TypedDict):
     server: Any
     export: Any
     nfs_version: str
+    nconnect: Any
     mount_point: str
     mount_options: str
     benchmark_file_mib: int

@@ -305,6 +305,7 @@ CHANGES = {
         "testbed.datastores has changed export of the datastore share",
     ),
     "testbed.datastores[].nfs_version": (NFS, "nfs: ds1", "nfs: ds1, nfs_version: '3'", FOLLOWS),
+    "testbed.datastores[].nconnect": (NFS, "nfs: ds1", "nfs: ds1, nconnect: 4", FOLLOWS),
     "testbed.datastores[].version": (
         ESXI,
         "version: 6",

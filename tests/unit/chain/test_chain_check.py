@@ -247,6 +247,20 @@ WRONG = {
             "testbed.datastores[2].nfs is 'ds1', as ds1-nfs has it: write it once, with all its hosts.",
         ],
     ),
+    "nconnect_without_nfs": (
+        TWO_LINUX,
+        [("512MiB}", "512MiB, nconnect: 4}")],
+        [
+            "testbed.datastores[0].nconnect is 4, is set without nfs: leave it out, or name the datastore that this one is over NFS."
+        ],
+    ),
+    "nconnect_of_too_many": (
+        TWO_LINUX,
+        [("512MiB}", "512MiB}, {nfs: ds1, nconnect: 17}")],
+        [
+            "testbed.datastores (from which follows datastore_datastores ds1-nfs nconnect of client01) is 17. Give a number from 1 to 16, or leave it out."
+        ],
+    ),
     "nfs_to_a_name": (
         TWO_LINUX,
         [("512MiB}", "512MiB}, {nfs: ds1}"), ("192.0.2.21", "client01.example")],

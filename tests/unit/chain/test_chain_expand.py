@@ -62,6 +62,19 @@ def test_a_datastore_over_nfs_is_mounted_on_the_target_and_exported_to_the_clien
     assert second.variables["datastore_layer_suffix"] == "-client02"
 
 
+def test_nconnect_goes_to_the_mounts_of_the_clients_alone():
+    lab = expanded(NFS.replace("{nfs: ds1}", "{nfs: ds1, nconnect: 4}"))
+    stores = {
+        name: host.variables["datastore_datastores"] for name, host in lab.hosts.items() if "datastore" in host.stages
+    }
+    assert [store["nconnect"] for name in ("client01", "client02") for store in stores[name]] == [4, 4]
+    assert "nconnect" not in stores["store01"][0]
+    assert (
+        lab.hosts["store01"].variables["nfs_export_exports"]
+        == expanded(NFS).hosts["store01"].variables["nfs_export_exports"]
+    )
+
+
 def test_a_testbed_without_nfs_has_nothing_of_it():
     lab = expanded(TWO_LINUX)
     assert lab.hosts["store01"].variables["nfs_export_exports"] == []

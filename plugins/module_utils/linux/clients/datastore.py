@@ -31,6 +31,7 @@ from .datastore_plan import (
     PARTIAL,
     foreign_entries,
     impossible,
+    layers_of,
     mount_point_used,
     plan,
     refuse_not_empty,
@@ -226,17 +227,12 @@ class Datastores:
         self._make_mount_point(wanted)
         refuse_not_empty(wanted)
         # Not in fstab: a LUN on a RAM disk is a new one after the next boot of its target.
-        over_nfs = wanted["filesystem"] == "nfs"
+        if wanted["filesystem"] == "nfs":
+            nfs_mount.mount(wanted)
+            return
+        device, options = os.path.realpath(wanted["device"]), wanted["mount_options"]
         run(
-            [
-                "mount",
-                "-t",
-                wanted["filesystem"],
-                "-o",
-                nfs_mount.options(wanted) if over_nfs else wanted["mount_options"],
-                nfs_mount.source(wanted) if over_nfs else os.path.realpath(wanted["device"]),
-                wanted["mount_point"],
-            ],
+            ["mount", "-t", wanted["filesystem"], "-o", options, device, wanted["mount_point"]],
             what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
         )
 
@@ -256,6 +252,7 @@ class Datastores:
                 "Build the target again.",
                 datastore=wanted["name"],
             )
+        nfs_mount.refuse_wrong_connections(wanted)
         if wanted["benchmark_bytes"] and _file_bytes(wanted) != wanted["benchmark_bytes"]:
             raise Failure(
                 "benchmark_file_missing",
@@ -463,44 +460,6 @@ def wipe(device: str, fs_uuid: str) -> None:
         run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
 
 
-def layers_of(wanted: list[Store]) -> list[Layer]:
-    """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
-    no path, because its contents (the disk of a guest) are reached through it."""
-    files = {
-        entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
-        for entry in wanted
-    }
-    return [
-        {
-            "name": f"datastore-{entry['name']}",
-            "kind": "datastore",
-            "parent": entry["layer"],
-            **(
-                {"path": files[entry["name"]][0], "purpose": "scratch", "size_bytes": entry["benchmark_bytes"]}
-                if entry["benchmark_bytes"]
-                else {"path": None, "purpose": "data", "size_bytes": None}
-            ),
-            "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
-            "detail": {
-                "filesystem": entry["filesystem"],
-                **(
-                    {"provider": "nfs", "mount_options": nfs_mount.options(entry), "server": entry["server"]}
-                    if entry["filesystem"] == "nfs"
-                    else {
-                        "provider": "filesystem",
-                        "mount_options": entry["mount_options"],
-                        "device": entry["device"],
-                    }
-                ),
-                **(
-                    {"files": files[entry["name"]]} if entry["benchmark_bytes"] and entry["benchmark_files"] > 1 else {}
-                ),
-            },
-        }
-        for entry in wanted
-    ]
-
-
 # ---- the module
 
 # The state of a datastore whose device does not exist yet (check mode on a fresh host).
@@ -532,6 +491,7 @@ SPEC: dict[str, Any] = {
             "server": {"type": "str"},
             "export": {"type": "str"},
             "nfs_version": {"type": "str", "choices": ["3", "4.2"], "default": "4.2"},
+            "nconnect": {"type": "int"},
             "mount_point": {"type": "path", "required": True},
             "mount_options": {"type": "str", "default": "noatime"},
             "benchmark_file_mib": {"type": "int", "default": 0},
@@ -544,6 +504,11 @@ SPEC: dict[str, Any] = {
 def _umounted(point: str) -> bool:
     """Without the helper of mount(8), which would ask the daemons of version 3 on the server: they may be gone already."""
     return run(["umount", "--internal-only", point], ok=(0, 1, 16, 32)).returncode == 0
+
+
+def _detaches(entry: Store, steps: list[Step]) -> bool:
+    """Whether a mount over NFS is unmounted first of all."""
+    return entry["filesystem"] == "nfs" and any(step["op"] == "detach" for step in steps[:1])
 
 
 def _plan_of(entry: Store) -> Any:
@@ -577,18 +542,26 @@ class Area(converge.Area):
         return steps
 
     def guard(self, steps: list[Step]) -> None:
+        leaving = {entry["mount_point"] for entry, _unborn, its_steps in self.plans if _detaches(entry, its_steps)}
         for entry, unborn, its_steps in self.plans:
             if not unborn and any(step["op"] == "make_filesystem" for step in its_steps):
                 self.stores.refuse_unsafe(entry, its_steps)
             if any(step["op"] == "mount" for step in its_steps):
                 self.stores.refuse_mount_point(entry)
+                if entry["filesystem"] == "nfs":
+                    nfs_mount.refuse_shared(mounts.read(), entry, leaving)
 
     def apply(self, steps: list[Step]) -> None:
         if not self.present and self.changed:
             self.ended = self.stores.remove()
+        # Mounts that share their connections all go before the first of them comes back with others.
         for entry, _unborn, its_steps in self.plans:
-            if its_steps:
-                self.ended += self.stores.apply(entry, its_steps)
+            if _detaches(entry, its_steps):
+                self.ended += self.stores.apply(entry, its_steps[:1])
+        for entry, _unborn, its_steps in self.plans:
+            left = its_steps[1:] if _detaches(entry, its_steps) else its_steps
+            if left:
+                self.ended += self.stores.apply(entry, left)
             if entry["filesystem"] == "nfs":
                 # Also what was mounted before: an attempt that was refused leaves it mounted, and the next one must not take it.
                 nfs_mount.refuse_silent(entry["server"], f"datastore {entry['name']}")

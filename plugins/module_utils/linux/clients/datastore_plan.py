@@ -12,8 +12,8 @@ from typing import Any
 
 from ...core.failure import Failure, bad_value
 from ...core.iscsi_names import filesystem_uuid
-from ...core.layers import generation
-from ...core.names import BENCHMARK_FILE, CACHE_ANSWER, CACHE_REQUEST, check_name
+from ...core.layers import Layer, generation
+from ...core.names import BENCHMARK_FILE, CACHE_ANSWER, CACHE_REQUEST, benchmark_files, check_name
 from ...core.steps import Step
 from ..disks import device_safety
 from ..nouns import Mount, Store
@@ -93,6 +93,8 @@ def resolve(params: DatastoresParams, check_mode: bool = False) -> list[Store]:
         name = check_name("datastore_datastores name", entry["name"])
         if name in names or entry["mount_point"] in points:
             raise bad_value("datastore_datastores", name, "Give every datastore another name and mount point.")
+        if entry.get("nconnect") is not None and entry["filesystem"] != "nfs":
+            raise bad_value(f"datastore_datastores {name} nconnect", entry["nconnect"], "Leave it out: it is for NFS.")
         names.add(name)
         points.add(entry["mount_point"])
         point = entry["mount_point"]
@@ -162,6 +164,7 @@ def resolve(params: DatastoresParams, check_mode: bool = False) -> list[Store]:
                 "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
             }
         )
+    nfs_mount.check_shared(wanted)
     return wanted
 
 
@@ -192,3 +195,41 @@ def refuse_not_empty(wanted: Store) -> None:
             "Use another mount_point.",
             mount_point=wanted["mount_point"],
         )
+
+
+def layers_of(wanted: list[Store]) -> list[Layer]:
+    """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
+    no path, because its contents (the disk of a guest) are reached through it."""
+    files = {
+        entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
+        for entry in wanted
+    }
+    return [
+        {
+            "name": f"datastore-{entry['name']}",
+            "kind": "datastore",
+            "parent": entry["layer"],
+            **(
+                {"path": files[entry["name"]][0], "purpose": "scratch", "size_bytes": entry["benchmark_bytes"]}
+                if entry["benchmark_bytes"]
+                else {"path": None, "purpose": "data", "size_bytes": None}
+            ),
+            "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
+            "detail": {
+                "filesystem": entry["filesystem"],
+                **(
+                    {"provider": "nfs", "mount_options": nfs_mount.options(entry), "server": entry["server"]}
+                    if entry["filesystem"] == "nfs"
+                    else {
+                        "provider": "filesystem",
+                        "mount_options": entry["mount_options"],
+                        "device": entry["device"],
+                    }
+                ),
+                **(
+                    {"files": files[entry["name"]]} if entry["benchmark_bytes"] and entry["benchmark_files"] > 1 else {}
+                ),
+            },
+        }
+        for entry in wanted
+    ]

@@ -123,6 +123,9 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
     if facts.get("mount_point"):
         mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
         fingerprint_of["mount_options"] = mounts.without_user(mount["options"]) if mount else None
+        if mount and mount["filesystem"].startswith("nfs") and "nconnect=" in mount["options"]:
+            # The option says how many were asked for.
+            fingerprint_of["nfs_connections"] = nfs_connections(system.read(MOUNT_STATS) or "", mount["mount_point"])
     return _known(fingerprint_of)
 
 
@@ -151,14 +154,20 @@ def scsi_statement(whole: str, system: System) -> dict[str, dict[str, str | None
 
 def nfs_statement(text: str, mount_point: str) -> dict[str, str]:
     """Capabilities, security and implementation of the server of a mount, of /proc/self/mountstats (nfs_show_stats in fs/nfs/super.c)."""
-    mount = re.search(
-        rf"^device .* mounted on {re.escape(mount_point)} with fstype nfs\S*.*\n((?:[ \t]+.*\n?)*)", text, re.MULTILINE
-    )
-    if not mount:
-        return {}
-    lines = dict(re.findall(r"^\s+(caps|sec|nfsv4|impl_id):\s*(.*)$", mount[1], re.MULTILINE))
+    lines = dict(re.findall(r"^\s+(caps|sec|nfsv4|impl_id):\s*(.*)$", _of_nfs_mount(text, mount_point), re.MULTILINE))
     # The rest of a lease differs at every look.
     return {key: re.sub(r",lease_expired=[^,]*", "", value) for key, value in lines.items() if value}
+
+
+def nfs_connections(text: str, mount_point: str) -> int:
+    """The connections of a mount, each a line of /proc/self/mountstats (rpc_clnt_show_stats in net/sunrpc/stats.c); 0 when it is not there."""
+    return len(re.findall(r"^\s+xprt:", _of_nfs_mount(text, mount_point), re.MULTILINE))
+
+
+def _of_nfs_mount(text: str, mount_point: str) -> str:
+    """The lines of a mount in /proc/self/mountstats. The last mount on a mount point is the one that is seen."""
+    head = rf"^device .* mounted on {re.escape(mount_point)} with fstype nfs\S*.*\n"
+    return next(reversed(re.findall(rf"{head}((?:[ \t]+.*\n?)*)", text, re.MULTILINE)), "")
 
 
 def smb_statement(text: str, source: str) -> dict[str, str]:

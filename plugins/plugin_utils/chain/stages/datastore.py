@@ -210,6 +210,7 @@ def _store_over_nfs(context: Context, store: Store, base: Store) -> dict[str, An
         "server": address,
         "export": below.get("mount_point", f"/srv/storlab/{base.label}"),
         "nfs_version": entry.get("nfs_version", NFS_VERSION),
+        **({"nconnect": entry["nconnect"]} if "nconnect" in entry else {}),
         "benchmark_file_mib": below.get("benchmark_file", 0),
         "benchmark_files": below.get("benchmark_files", 1),
     }

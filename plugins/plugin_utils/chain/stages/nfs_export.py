@@ -164,7 +164,17 @@ def _unfit(testbed: Testbed, store: Store, base: Store, variable: str) -> list[P
 
 def _unfit_stores(_lab: Lab, testbed: Testbed) -> list[Problem]:
     over_nfs = [(store, store.over) for store in testbed.stores if store.over]
-    return [
+    alone = [
+        Problem(
+            f"testbed.datastores[{index}].nconnect",
+            shown(entry["nconnect"]),
+            "is set without nfs",
+            "leave it out, or name the datastore that this one is over NFS",
+        )
+        for index, entry in enumerate(testbed.description.get("datastores", []))
+        if "nconnect" in entry and not entry.get("nfs")
+    ]
+    return alone + [
         problem
         for store, base in over_nfs
         for problem in _unfit(testbed, store, base, f"testbed.datastores[{store.index}]")

@@ -52,10 +52,12 @@ class Host(Rooted):
     """blocks: {device: what is read of it, or why it cannot be}; table: the mounts, oldest first."""
 
     def __init__(self, monkeypatch, root) -> None:
-        super().__init__(monkeypatch, root, datastore, datastore_plan, record)
+        super().__init__(monkeypatch, root, datastore, datastore_plan, datastore.nfs_mount, record)
         self.blocks, self.numbers, self.table = {"/dev/sdx": BLANK}, {"/dev/sdx": "8:16"}, []
         self.holders, self.killed, self.ioctls, self.reasons, self.fails = [], [], [], [], {}
         self.way, self.fsid = "open", "123456789abcdef0:1122334455667788"
+        # What mount.nfs(8) answers, and the connections that the kernel opens in spite of the option.
+        self.nfs_says, self.nfs_takes_not, self.connections = "", "", 0
         self.write("/dev/sdx")
         self.write("/proc/filesystems", "nodev\tproc\n\text4\n")
         self.write("/proc/sys/kernel/random/boot_id", "boot-1")
@@ -82,6 +84,18 @@ class Host(Rooted):
     def _holding(self, device: int) -> list:
         return [holder for holder in self.holders if os.makedev(8, 16) == device]
 
+    def tell_connections(self) -> None:
+        """As the kernel does: mounts of one server share the connections of the first."""
+        text, first = "", 0
+        for mount in self.table:
+            if mount["filesystem"] == "nfs":
+                first = first or int(
+                    dict(word.partition("=")[::2] for word in mount["options"].split(",")).get("nconnect", 1)
+                )
+                text += f"device {mount['source']} mounted on {mount['mount_point']} with fstype nfs4 statvers=1.1\n"
+                text += "\txprt:\ttcp 700 1 1 0 0 5 5 0 5 0 2 0 0\n" * (self.connections or first) + "\n"
+        self.write("/proc/self/mountstats", text)
+
     def kill(self, pid: int, number: int) -> None:
         self.killed.append((pid, number))
         if pid == 13:
@@ -99,8 +113,11 @@ class Host(Rooted):
             assert UUID in " ".join(argv)
             self.blocks[argv[-1]] = {**OURS, "filesystem": argv[0][5:]}
         elif argv[0] == "mount" and "-t" in argv:
-            mount = {"mount_point": argv[-1], "source": argv[-2], "filesystem": argv[2]}
+            if self.nfs_says and self.nfs_takes_not in argv[4] and "nfs" in argv:
+                return 32, self.nfs_says
+            mount = {"mount_point": argv[-1], "source": argv[-2], "filesystem": argv[2], "options": argv[4]}
             self.table.append({**mount, "numbers": self.numbers.get(argv[-2], "0:44")})
+            self.tell_connections()
         elif argv[0] == "umount":
             self.table.remove(next(mount for mount in reversed(self.table) if mount["mount_point"] == argv[-1]))
             for name in os.listdir(self.real(argv[-1])):
@@ -374,6 +391,103 @@ def test_over_nfs(host):
     host.done.clear()
     call(state="absent")
     assert (host.done, host.table, host.has("/run/storlab")) == ([f"umount {POINT}"], [], False)
+
+
+def test_nconnect_is_mounted_with_and_proven(host):
+    made = call(nfs(nconnect=4))
+    assert host.done == [f"mount -t nfs -o vers=4.2,proto=tcp,nconnect=4,hard {SERVER}:/srv/e {POINT}"]
+    assert made["layers"][0]["detail"]["mount_options"] == "vers=4.2,proto=tcp,nconnect=4,hard"
+    assert call(nfs(nconnect=4))["changed"] is False
+    # Another number is another mount, and that is announced.
+    planned = call(nfs(nconnect=2), check_mode=True)
+    assert ops(planned) == ["detach", "mount"] and "nconnect=4" in planned["steps"][0]["was"]
+    assert ops(call(nfs(nconnect=2))) == ["detach", "mount"] and "nconnect=2" in host.table[0]["options"]
+    assert ops(call(nfs())) == ["detach", "mount"] and "nconnect" not in host.table[0]["options"]
+
+
+def test_mounts_that_share_connections_all_go_before_the_first_comes_back(host):
+    second = {"name": "ds2", "mount_point": "/run/srv/ds2", "export": "/srv/e2"}
+    call(nfs(nconnect=4), nfs(nconnect=4, **second))
+    host.done.clear()
+    call(nfs(nconnect=2), nfs(nconnect=2, **second))
+    assert [command.split()[0] for command in host.done] == ["umount", "umount", "mount", "mount"]
+    assert host.real("/proc/self/mountstats") and host.table[1]["options"].count("nconnect=2") == 1
+    assert call(nfs(nconnect=2), nfs(nconnect=2, **second))["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("address", "version", "connections", "shared"),
+    [
+        (SERVER, "4.2", "", "1 connection with /mnt/theirs"),
+        (SERVER, "4.2", "nconnect=8,", "8 connections with /mnt/theirs"),
+        (SERVER, "4.2", "nconnect=4,", None),
+        (SERVER, "3", "", None),
+        ("10.0.0.70", "4.2", "", None),
+    ],
+)
+def test_connections_that_another_mount_has_opened_are_refused(host, address, version, connections, shared):
+    options = f"rw,vers={version},proto=tcp,{connections}addr={address}"
+    theirs = {
+        "mount_point": "/mnt/theirs",
+        "source": "x:/y",
+        "filesystem": "nfs4",
+        "options": options,
+        "numbers": "0:9",
+    }
+    host.table.append(theirs)
+    if not shared:
+        # The kernel gives the number that was asked for.
+        host.connections = 4
+        assert ops(call(nfs(nconnect=4))) == ["mount"]
+        return
+    for check_mode in (True, False):
+        with refused(Path(host.root), host.done, host.table) as caught:
+            call(nfs(nconnect=4), check_mode=check_mode)
+        assert caught.value.code == "connections_shared" and shared in str(caught.value)
+    # Who asks for no number takes what there is, as before.
+    assert ops(call(nfs())) == ["mount"]
+
+
+def test_a_kernel_without_nconnect_is_named(host):
+    host.nfs_says, host.nfs_takes_not = "mount.nfs: an incorrect mount option was specified", "nconnect"
+    with broken_off() as caught:
+        call(nfs(nconnect=4))
+    assert caught.value.code == "nconnect_missing" and os.uname().release in str(caught.value)
+    assert host.table == []
+    # Another option that is wrong is not said to be this one, and for other reasons the message is mount's.
+    host.nfs_takes_not = "hard"
+    assert [refusal(nfs(nconnect=number)).code for number in (4, None)] == ["command_failed"] * 2
+    host.nfs_says = "mount.nfs: access denied by server"
+    assert "access denied" in str(refusal(nfs(nconnect=4)))
+    host.nfs_says = ""
+    assert ops(call(nfs(nconnect=4))) == ["mount"]
+
+
+def test_connections_that_are_not_there_are_no_success(host):
+    """As beside a mount from another address of the same server."""
+    host.connections = 1
+    for _attempt in range(2):
+        failure = refusal(nfs(nconnect=4))
+        assert failure.code == "wrong_connections" and "1 connection in place of 4" in str(failure)
+    host.connections = 4
+    host.tell_connections()
+    assert call(nfs(nconnect=4))["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ([nfs(nconnect=0)], "nconnect"),
+        ([nfs(nconnect=17)], "nconnect"),
+        ([nfs(nconnect=2, mount_options="nconnect=2")], "mount_options"),
+        ([entry(nconnect=2)], "nconnect"),
+        ([nfs(nconnect=2), nfs(name="ds2", mount_point="/run/srv/ds2")], "ds2 nconnect"),
+    ],
+)
+def test_nconnect_that_cannot_be(host, wrong, named):
+    with refused(Path(host.root), host.done) as caught:
+        call(*wrong)
+    assert caught.value.code == "bad_value" and named in str(caught.value)
 
 
 def test_an_nfs_server_that_is_silent(host):

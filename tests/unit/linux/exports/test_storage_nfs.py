@@ -537,6 +537,7 @@ def test_what_is_mounted_over_nfs_is_what_is_meant_or_is_mounted_again(now, step
 
 
 def test_options_follow_the_version():
+    assert nfs_mount.options({**ENTRY, "nconnect": 8}) == "vers=4.2,proto=tcp,nconnect=8,noatime"
     assert nfs_mount.options({**ENTRY, "nfs_version": "3"}) == "vers=3,proto=tcp,nolock,noatime"
     assert nfs_mount.options({**ENTRY, "mount_options": ""}) == "vers=4.2,proto=tcp"
     assert nfs_mount.source({**ENTRY, "server": "fd00::10"}) == f"[fd00::10]:{PATH}"

@@ -243,6 +243,25 @@ def test_an_nfs_server_states_its_capabilities_for_its_own_mount_alone():
     assert environment.nfs_statement(text, "/srv") == {} and environment.nfs_statement("", "/srv/nas") == {}
 
 
+def test_the_connections_of_an_nfs_mount_are_counted_not_believed():
+    """Lines of Linux 6.1 with nconnect=3, of which one mount_point is the beginning of another."""
+    text = (
+        "device 192.0.2.9:/a mounted on /srv/nas with fstype nfs4 statvers=1.1\n"
+        "\tsec:\tflavor=1,pseudoflavor=1\n\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n"
+        "\txprt:\ttcp 870 0 1 0 20 51 51 0 51 0 2 0 0\n"
+        "\txprt:\ttcp 0 0 1 0 20 9 9 0 9 0 2 0 0\n"
+        "\txprt:\ttcp 0 0 0 0 0 0 0 0 0 0 2 0 0\n"
+        "\tper-op statistics\n\t        NULL: 1 1 0 44 24 0 0 0 0\n\n"
+        "device 192.0.2.8:/b mounted on /srv/nas2 with fstype nfs statvers=1.1\n\txprt:\ttcp 1 1 1 0 0 1 1 0 1 0 2 0 0\n"
+    )
+    assert [environment.nfs_connections(text, path) for path in ("/srv/nas", "/srv/nas2", "/srv", "/")] == [3, 1, 0, 0]
+    # The last mount on a mount point is the one that is seen.
+    assert (
+        environment.nfs_connections(text + text.replace("\txprt:\ttcp 0 0 0 0 0 0 0 0 0 0 2 0 0\n", ""), "/srv/nas")
+        == 2
+    )
+
+
 # As fs/smb/client/cifs_debug.c prints it (Linux 6.1 and later); written by hand, of no real server.
 CIFS = """Display Internal CIFS Data Structures for Debugging
 ---------------------------------------------------
