@@ -238,7 +238,7 @@ def diagnosis(
             "answer": CANNOT_TELL,
             "why": "; ".join([*(f"{words}, which may be too much" for words in unknown), *missing]),
         }
-    if below and below.answer["answer"] != STORAGE:
+    if below:
         why = f"as much arrives as {below.name} gives on {below.host}, and of that: {below.answer['why']}"
         return {**answer, "answer": below.answer["answer"], "why": why}
     low, high = rates.low, rates.high or rates.value
