@@ -44,6 +44,15 @@ def plan(given: Mapping[str, Any], layers: Mapping[str, Any]) -> dict[str, Any]:
     layer = _layer(wanted["layer"], layers)
     target = layers[layer["parent"]]
     longest_s = wanted["before_s"] + max(event["for_s"] for event in events.values()) + wanted["rest_s"]
+    workload = _workload(wanted, longest_s)
+    if workload["io_bytes"] > layer["size_bytes"]:
+        # So that no block is written twice (fio_job.py).
+        raise bad_value(
+            f"{NAME}.rate_iops",
+            wanted["rate_iops"],
+            f"In {longest_s} s that writes {workload['io_bytes']} bytes, and {layer['name']} has {layer['size_bytes']}: use a larger disk, a lower rate, "
+            "smaller blocks, or less of before_s, for_s and rest_s.",
+        )
     return {
         "layer": layer["name"],
         "host": layer["host"],
@@ -60,7 +69,7 @@ def plan(given: Mapping[str, Any], layers: Mapping[str, Any]) -> dict[str, Any]:
             for event in events
             for setting in settings or {"": {}}
         ],
-        "workload": _workload(wanted, longest_s),
+        "workload": workload,
     }
 
 

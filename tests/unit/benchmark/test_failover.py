@@ -34,11 +34,21 @@ def layers(**changes) -> dict:
         "purpose": "scratch",
         "detail": {"provider": "open_iscsi"},
         "identity": {"target_iqn": IQN, "lun": 0},
+        "size_bytes": 32 << 20,
     }
     return {
         "target-bench": {**target, **changes.get("target", {})},
         "initiator-bench": {**disk, **changes.get("disk", {})},
     }
+
+
+def test_a_disk_that_would_be_written_twice_is_refused():
+    # By hand: 50 I/Os of 4 KiB for 20 + 20 + 40 s.
+    enough = 50 * 4096 * 80
+    failover.plan({}, layers(disk={"size_bytes": enough}))
+    with pytest.raises(Failure) as caught:
+        failover.plan({}, layers(disk={"size_bytes": enough - 4096}))
+    assert "testbed_failover.rate_iops is 50" in str(caught.value) and f"{enough} bytes" in str(caught.value)
 
 
 def test_every_setting_is_measured_with_every_event():

@@ -306,6 +306,25 @@ def test_a_workload_goes_on_over_errors_of_a_device_alone():
         job(path="T:\\f.dat", on_error="continue")
 
 
+def test_writes_that_may_fail_and_are_compared_are_of_each_block_once():
+    """Otherwise fio crashes when it compares them."""
+    words = {"read_percent": 0, "on_error": "continue"}
+    assert "norandommap" not in job(**words, verify="crc32c", loops=1)
+    assert "norandommap" not in job(**words, verify="crc32c", io_bytes=1 << 20)
+    # Not compared, or sure not to fail: as ever.
+    assert job(**words, loops=1)["norandommap"] == "1"
+    assert job(read_percent=0, verify="crc32c", loops=2)["norandommap"] == "1"
+    for more in (
+        {"loops": 2},
+        {"io_bytes": SIZE + 4096},
+        {"loops": 1, "random_percent": 50},
+        {"loops": 1, "distribution": "zipf:1.2"},
+    ):
+        with pytest.raises(Failure, match="no block may be written twice"):
+            job(**words, verify="crc32c", **more)
+    assert "norandommap" not in job(**words, verify="crc32c", io_bytes=SIZE)
+
+
 def test_the_ceiling_cannot_verify():
     with pytest.raises(Failure, match="leave the ceiling out"):
         job(path=None, size=None, verify="md5", loops=1, read_percent=0)
