@@ -55,6 +55,20 @@ def test_an_event_without_effect_has_a_stall_of_no_length():
     assert "missing_ios" not in found and "recovered_s" not in found
 
 
+@pytest.mark.parametrize("last", [0, 6, 10])
+def test_the_window_in_which_the_load_ended_is_not_judged(last):
+    """A log ends in the middle of a window: of 900 ms with 46 I/Os each, 6 and 10 were seen in the last one."""
+    known = windows(20.0)
+    ended = {**known, "counts_window_s": 0.9, "counts": [*[45, 50, 41] * 8, *[0] * 33, *[44, 52, 39] * 14, last]}
+    found = event.of_event(result(), ended, made(), CLOCK)
+    assert found["affected"] and found["counts"][-1] == last
+    # By hand: it came 20 s after the begin of the first window of 0.9 s, and the 58th is the first with I/O again.
+    assert found["recovered_s"] == pytest.approx(57 * 0.9 - EVENT_S, abs=0.1)
+    # Two low windows before it are not the end of the load.
+    low = {**ended, "counts": [*ended["counts"][:-2], 0, 0, last]}
+    assert "recovered_s" not in event.of_event(result(), low, made(), CLOCK)
+
+
 @pytest.mark.parametrize("timeout_s", [5.0, 10.0, 20.0])
 def test_the_time_until_io_failed_is_between_its_bounds(timeout_s):
     first_s = FROM_UNIX_S + EVENT_S + timeout_s
