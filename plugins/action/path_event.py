@@ -11,16 +11,10 @@ from typing import Any, ClassVar
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json
 from ..module_utils.result import event as event_of
+from ..module_utils.run import path_event
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import run_folder
 
-ARM = {
-    "kind": {"type": "str", "choices": ["target_off"], "default": "target_off"},
-    "target": {"type": "str"},
-    "after_s": {"type": "float", "default": 10.0},
-    "for_s": {"type": "float", "default": 0.0},
-    "deadline_s": {"type": "float", "default": 600.0},
-}
 RUN_MODULE = "storlab.testbed.path_event_run"
 
 
@@ -32,7 +26,7 @@ class ActionModule(CollectionAction):
         "results_dir": {"type": "path"},
         "variant": {"type": "str"},
         "repetition": {"type": "int"},
-        **ARM,
+        **path_event.SPEC,
     }
 
     def perform(self, params: dict) -> dict:
@@ -45,7 +39,9 @@ class ActionModule(CollectionAction):
             return self._module({"action": "stop"}, params)
         if state == "armed":
             name = event_of.name_of(params["variant"], params["repetition"])
-            return self._module({"action": "arm", "name": name, **{key: params[key] for key in ARM}}, params)
+            return self._module(
+                {"action": "arm", "name": name, **{key: params[key] for key in path_event.SPEC}}, params
+            )
         return {"changed": False} if self._task.check_mode else self._collect(params)
 
     def _collect(self, params: dict) -> dict:

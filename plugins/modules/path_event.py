@@ -37,27 +37,8 @@ options:
   repetition:
     description: The repetition that is measured while it happens. Needed for V(armed).
     type: int
-  kind:
-    description: The kind of event, as of M(storlab.testbed.path_event_run).
-    type: str
-    choices: [target_off]
-    default: target_off
-  target:
-    description: Name (IQN) of the target. Needed for V(armed).
-    type: str
-  after_s:
-    description: For how many seconds I/O must have arrived without a pause before the event.
-    type: float
-    default: 10.0
-  for_s:
-    description: After how many seconds it is undone.
-    type: float
-    default: 0.0
-  deadline_s:
-    description: After how many seconds without such I/O it is given up.
-    type: float
-    default: 600.0
 extends_documentation_fragment:
+  - storlab.testbed.path_event
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
 attributes:

@@ -25,27 +25,8 @@ options:
   name:
     description: Name of the event, by which it is found again.
     type: str
-  kind:
-    description: The kind of event. V(target_off) switches a target of the kernel's iSCSI server off, which ends its sessions, and on again.
-    type: str
-    choices: [target_off]
-    default: target_off
-  target:
-    description: Name (IQN) of the target.
-    type: str
-  after_s:
-    description: For how many seconds I/O must have arrived without a pause before the event.
-    type: float
-    default: 10.0
-  for_s:
-    description: After how many seconds it is undone.
-    type: float
-    default: 0.0
-  deadline_s:
-    description: After how many seconds without such I/O it is given up.
-    type: float
-    default: 600.0
 extends_documentation_fragment:
+  - storlab.testbed.path_event
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
 attributes:
@@ -103,11 +84,7 @@ def main():
             "action": {"type": "str", "choices": ["arm", "events", "stop"], "required": True},
             "testbed_id": {"type": "str", "required": True},
             "name": {"type": "str"},
-            "kind": {"type": "str", "choices": list(path_event.EVENTS), "default": "target_off"},
-            "target": {"type": "str"},
-            "after_s": {"type": "float", "default": 10.0},
-            "for_s": {"type": "float", "default": 0.0},
-            "deadline_s": {"type": "float", "default": 600.0},
+            **path_event.SPEC,
         },
         required_if=[("action", "arm", ("name", "target"))],
         supports_check_mode=True,
@@ -115,7 +92,7 @@ def main():
     options = module.params
     with failures_of(module):
         if options["action"] == "arm":
-            wanted = {key: options[key] for key in ("name", "kind", "target", "after_s", "for_s", "deadline_s")}
+            wanted = {key: options[key] for key in ("name", *path_event.SPEC)}
             result = path_event.arm(options["testbed_id"], wanted, dry_run=module.check_mode)
         elif options["action"] == "stop":
             result = path_event.stop(options["testbed_id"], dry_run=module.check_mode)

@@ -75,6 +75,14 @@ class TargetOff:
 
 
 EVENTS = {"target_off": TargetOff}
+# An event as argument specs have it.
+SPEC: dict[str, Any] = {
+    "kind": {"type": "str", "choices": list(EVENTS), "default": "target_off"},
+    "target": {"type": "str"},
+    "after_s": {"type": "float", "default": 10.0},
+    "for_s": {"type": "float", "default": 0.0},
+    "deadline_s": {"type": "float", "default": 600.0},
+}
 
 
 def event_dir(testbed_id: str, base: str | None = None) -> str:
